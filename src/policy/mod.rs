@@ -1,0 +1,3 @@
+//! The rules, pure: facts + limits + now → verdict with its evidence.
+
+pub mod engine;

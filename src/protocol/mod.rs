@@ -1,0 +1,38 @@
+//! The wire types of `/coding`, version 1, shared by both sides: the worker that asks and the runner that answers.
+//!
+//! HTTP and JSON, `Authorization: Bearer`, one secret per runner. Ages cross the wire as durations, never as times,
+//! since two machines never agree on the time. Every answer carries [`Origin`].
+
+mod ended;
+mod engine_state;
+mod stop;
+pub mod tracked;
+mod verbs;
+
+pub use ended::{Ended, EngineExit, ResumeCommand, StopStage};
+pub use engine_state::{EngineState, Told, TrackedSession};
+pub use stop::{Because, EndAnswer, EndMode, EndOutcome, EndRequest, StopLimits};
+pub use verbs::{
+    Failure, ForgetRequest, Health, MessageRequest, Origin, SessionAnswer, StartRequest, TouchOutcome, TouchRequest,
+};
+
+/// The version of the protocol that this build speaks.
+pub const PROTOCOL: i64 = 1;
+
+/// Paths of the routes, so that client and server cannot disagree.
+pub mod path {
+    /// `GET`: is it alive, is it ready, which engines has it.
+    pub const HEALTH: &str = "/coding/health";
+    /// `GET ?ask=RANDOM`: the tracked set and the end records.
+    pub const SESSIONS: &str = "/coding/sessions";
+    /// `POST`: start an engine.
+    pub const START: &str = "/coding/start";
+    /// `POST`: give an engine a message.
+    pub const MESSAGES: &str = "/coding/messages";
+    /// `POST`: somebody uses the session.
+    pub const TOUCH: &str = "/coding/touch";
+    /// `POST`: the worker has taken note of an end record.
+    pub const FORGET: &str = "/coding/forget";
+    /// `POST`: stop an engine, on a condition.
+    pub const END: &str = "/coding/end";
+}

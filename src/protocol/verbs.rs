@@ -1,0 +1,153 @@
+//! The remaining bodies of `/coding`: who answers, start, message, touch, forget, health, failure.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::protocol::TrackedSession;
+use crate::session::{ActivityKind, Id};
+use crate::words::words;
+
+/// Who answers: part of every answer of a runner that speaks the protocol.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// The version of the protocol.
+    pub protocol: i64,
+    /// The runner's identity.
+    pub runner_id: Id,
+    /// How often its state folder was started from: +1 at each start, on disk before anything is reported.
+    pub epoch: i64,
+    /// Whether it knows all its engines again after a start.
+    pub ready: bool,
+}
+
+/// `GET /coding/health`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Health {
+    /// Who answers.
+    #[serde(flatten)]
+    pub origin: Origin,
+    /// The engines that it can start.
+    pub engines: Vec<String>,
+    /// How many engines it holds.
+    pub sessions: usize,
+}
+
+/// `POST /coding/start`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StartRequest {
+    /// The session that the engine is for.
+    pub session_id: Id,
+    /// Which start of the session this is: the one running → its state; a higher one → the engine is adopted under it;
+    /// not above the last ended one → 409 with the highest generation.
+    pub generation: i64,
+    /// A key of `[engines]`.
+    pub engine: String,
+    /// The folder to run it in.
+    pub cwd: String,
+    /// Arguments behind those of the configuration.
+    #[serde(default)]
+    pub args: Vec<String>,
+    /// Environment variables in addition to those of the configuration.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// On whose behalf.
+    #[serde(default)]
+    pub owner_id: Option<String>,
+    /// The engine's own id of a conversation to resume.
+    #[serde(default)]
+    pub engine_session_id: Option<String>,
+}
+
+/// A successful answer about one session: to start, messages, touch and forget.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionAnswer {
+    /// Who answers.
+    #[serde(flatten)]
+    pub origin: Origin,
+    /// The engine as it stands, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<TrackedSession>,
+    /// The session asked about.
+    pub session_id: Id,
+    /// Which start of the session the answer speaks of.
+    pub generation: i64,
+    /// What came of a touch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<TouchOutcome>,
+}
+
+/// `POST /coding/messages`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MessageRequest {
+    /// The session whose engine is to have it.
+    pub session_id: Id,
+    /// Which start of the session is meant.
+    pub generation: i64,
+    /// The text.
+    pub text: String,
+    /// On whose behalf.
+    #[serde(default)]
+    pub owner_id: Option<String>,
+}
+
+/// `POST /coding/touch`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TouchRequest {
+    /// The session that is used.
+    pub session_id: Id,
+    /// Which start of the session is meant.
+    pub generation: i64,
+    /// What uses it.
+    pub kind: ActivityKind,
+}
+
+words! {
+    /// What came of a touch.
+    TouchOutcome {
+        /// 200: the runner's idle clock of the engine starts anew.
+        Touched = "touched",
+        /// 410: the engine is gone or being stopped; the reason is told.
+        Ended = "ended",
+        /// 404: the runner does not know the session.
+        NotTracked = "not_tracked",
+        /// 409: the engine belongs to another start of the session.
+        Generation = "generation",
+    }
+}
+
+/// `POST /coding/forget`: the end of this generation stands in the store.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForgetRequest {
+    /// The session.
+    pub session_id: Id,
+    /// Which start of the session.
+    pub generation: i64,
+}
+
+/// Any refusal of a runner but that of `end`: 4xx and 5xx, and 410 with the reason of the end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// Who answers.
+    #[serde(flatten)]
+    pub origin: Origin,
+    /// The session asked about, when the request named one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<Id>,
+    /// Which start of the session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Option<i64>,
+    /// `ended`, `not_tracked`, `generation`, `unknown_engine`, `start_failed`, `bad_request`, `unauthorised`, `not_ready`, `busy`, `internal`.
+    pub outcome: String,
+    /// One sentence for a person.
+    pub message: String,
+    /// With `generation`: the highest generation the runner knows of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub highest_generation: Option<i64>,
+    /// With `ended`: why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// With `unknown_engine`: those it has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub engines: Vec<String>,
+}

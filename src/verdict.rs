@@ -1,0 +1,94 @@
+//! The words in which Sexton says what it decided and why: report, timeline, metrics label and `explain` share them.
+
+use crate::words::words;
+
+words! {
+    /// What one decision came to.
+    Verdict {
+        /// Reap: nothing touched it for its idle window.
+        Idle = "idle",
+        /// Reap: a turn says generating but emitted nothing, and the idle window is over.
+        Stalled = "stalled",
+        /// Reap: nobody answered the engine's question for `awaiting_after`.
+        AwaitingExpired = "awaiting_expired",
+        /// Reap: an open row whose live runner does not track it.
+        Orphaned = "orphaned",
+        /// Reap: idle, and the machine that held the engine cannot be reached any more.
+        MachineGone = "machine_gone",
+        /// Reap: an engine whose row is ended, elsewhere, or of another generation.
+        Stray = "stray",
+        /// Closed: the engine left by itself.
+        Exited = "exited",
+        /// Closed: the engine never started.
+        StartFailed = "start_failed",
+        /// Closed: the engine's machine was booted again.
+        HostReboot = "host_reboot",
+        /// Closed: a person ended it.
+        EndedByPerson = "ended_by_person",
+        /// Keep: something touched it within the window.
+        RecentlyActive = "recently_active",
+        /// Keep: somebody claimed the right to drive it within the window.
+        DriverClaimed = "driver_claimed",
+        /// Keep: somebody asked to keep it, and that has not lapsed.
+        KeptByRequest = "kept_by_request",
+        /// Keep: a turn is running.
+        Generating = "generating",
+        /// Keep: a background task is running.
+        BackgroundTasks = "background_tasks",
+        /// Keep: the engine waits for a person's answer.
+        AwaitingInput = "awaiting_input",
+        /// Keep: the engine will wake up by itself.
+        PendingWake = "pending_wake",
+        /// Keep: the engine was started too recently to be called an orphan.
+        NewSession = "new_session",
+        /// Keep: the row was used too recently to be called an orphan.
+        NotQuiet = "not_quiet",
+        /// Keep: its runner holds an engine for it.
+        Tracked = "tracked",
+        /// Keep: another runner, or an older state of this one, answers at its URL.
+        RunnerUnknown = "runner_unknown",
+        /// Keep: its runner did not answer.
+        RunnerOffline = "runner_offline",
+        /// Keep: its runner answered something that is no tracked set.
+        TrackedUnrecognised = "tracked_unrecognised",
+        /// Keep: a fact needed for the decision is missing or contradicts another.
+        Undetermined = "undetermined",
+        /// Keep: a clock disagrees with another, or a stored time lies in the future.
+        ClockUnsettled = "clock_unsettled",
+        /// Keep: the reaper is paused.
+        Paused = "paused",
+        /// Keep: the pass reached its limit of stops; the next pass takes it.
+        Limit = "limit",
+        /// Keep: something else changed or closed the row first.
+        LostRace = "lost_race",
+        /// Keep: the runner was asked to stop the engine and did not confirm that it did.
+        StopFailed = "stop_failed",
+        /// Keep: the runner refused to stop the engine because it is in use.
+        Refused = "refused",
+        /// A run without heartbeat was marked stale; its session stays.
+        Stale = "stale",
+    }
+}
+
+impl Verdict {
+    /// Returns whether the verdict means that the session is, or was, ended.
+    #[must_use]
+    pub fn ends(self) -> bool {
+        Self::ALL.iter().position(|word| *word == self)
+            <= Self::ALL.iter().position(|word| *word == Self::EndedByPerson)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Verdict;
+
+    #[test]
+    fn words_read_back_and_know_whether_they_end() {
+        for word in Verdict::ALL {
+            assert_eq!(word.as_str().parse(), Ok(*word));
+        }
+        assert!(Verdict::Idle.ends() && Verdict::EndedByPerson.ends());
+        assert!(!Verdict::RecentlyActive.ends() && !Verdict::Refused.ends() && !Verdict::Stale.ends());
+    }
+}
