@@ -1,6 +1,7 @@
 //! Sexton stops coding-agent sessions that nobody uses any more, and says why.
 
 pub mod clock;
+pub mod config;
 pub mod policy;
 pub mod protocol;
 pub mod session;

@@ -1,0 +1,245 @@
+//! The settings: one struct per table of `config.toml`, whose shipped copy is the one place where defaults stand.
+//!
+//! `load.rs` layers the sources; `check.rs` refuses settings that contradict each other.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::protocol::StopLimits;
+use crate::time::{Ms, Span};
+
+/// Every setting, as it holds after all layers were read.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Whose sessions these are; empty means the user who runs Sexton.
+    pub owner: String,
+    /// Where rows and timeline are kept.
+    pub store: StoreConfig,
+    /// The worker's API.
+    pub server: ServerConfig,
+    /// The runner of this machine.
+    pub runner: RunnerConfig,
+    /// The rules.
+    pub policy: PolicyConfig,
+    /// The brakes.
+    pub safety: SafetyConfig,
+    /// When sweeps run.
+    pub schedule: ScheduleConfig,
+    /// Bounds on time, size and concurrency.
+    pub limits: LimitsConfig,
+    /// How long what is over is kept.
+    pub retention: RetentionConfig,
+    /// What is logged, and how.
+    pub log: LogConfig,
+    /// The engines that the runner of this machine can start, by name.
+    pub engines: BTreeMap<String, EngineConfig>,
+}
+
+/// `[store]`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct StoreConfig {
+    /// `sqlite://PATH`; empty means the file in the state folder.
+    pub url: String,
+}
+
+/// `[server]`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServerConfig {
+    /// Address and port of the API.
+    pub listen: std::net::SocketAddr,
+}
+
+/// `[runner]`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunnerConfig {
+    /// Address and port of the runner.
+    pub listen: std::net::SocketAddr,
+    /// The name it is enrolled under and answers with.
+    pub id: crate::session::Id,
+    /// Where it keeps its records; empty means the folder in the state folder.
+    pub state_dir: String,
+    /// The file with its secret; empty means the file in the state folder.
+    pub token_file: String,
+    /// How long an engine has to leave after its stdin was closed.
+    pub stdin_grace: Span,
+    /// How long it has after SIGTERM to it alone.
+    pub engine_term_grace: Span,
+    /// How long its process tree has after SIGTERM to all of it.
+    pub tree_term_grace: Span,
+    /// How long the tree is killed before the stop is reported as not done.
+    pub kill_limit: Span,
+}
+
+/// `[policy]`: the limits of the rules.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct PolicyConfig {
+    /// A session that nothing has touched for this long is reaped.
+    pub idle_after: Span,
+    /// A driver's claim older than this no longer gives the right to drive.
+    pub driver_stale_after: Span,
+    /// Activity is written at most once per session in this time.
+    pub activity_throttle: Span,
+    /// An open row may be called an orphan once its engine was started longer ago than this.
+    pub orphan_grace: Span,
+    /// An open row may be called an orphan once it was quiet for this long.
+    pub orphan_quiet: Span,
+    /// A run without heartbeat for this long is stale.
+    pub run_stale_after: Span,
+    /// How long a row may stay in `starting`.
+    pub start_timeout: Span,
+    /// A runner that cannot be reached counts as gone after this.
+    pub runner_gone_after: Span,
+    /// Limits that few people need to change.
+    pub advanced: AdvancedPolicy,
+}
+
+/// `[policy.advanced]`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct AdvancedPolicy {
+    /// A turn that emitted nothing for this long is stalled.
+    pub stall_after: Span,
+    /// A background task silent for longer, or a wake-up due later, no longer protects.
+    pub background_max: Span,
+    /// A session that waits for a person's answer is reaped after this.
+    pub awaiting_after: Span,
+}
+
+impl PolicyConfig {
+    /// Returns the condition of a stop for a session whose own idle window, if it has one, is `own`.
+    #[must_use]
+    pub fn stop_limits(&self, own: Option<Ms>) -> StopLimits {
+        StopLimits {
+            quiet_for_ms: own.unwrap_or(self.idle_after.0),
+            awaiting_for_ms: self.advanced.awaiting_after.0,
+            stalled_for_ms: self.advanced.stall_after.0,
+            background_for_ms: self.advanced.background_max.0,
+        }
+    }
+}
+
+/// `[safety]`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct SafetyConfig {
+    /// Sweeps decide and report, and act on nothing.
+    pub paused: bool,
+    /// At most this many idle stops per runner and pass; 0 = none.
+    pub max_stops_per_runner: u32,
+}
+
+/// `[schedule]`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScheduleConfig {
+    /// Cron with five or six fields.
+    pub sweep: String,
+    /// The zone in which the expression is meant.
+    pub timezone: String,
+    /// A pass that takes longer is abandoned.
+    pub pass_limit: Span,
+    /// How long a stop of the worker waits for what is in flight.
+    pub shutdown_limit: Span,
+}
+
+/// `[limits]`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct LimitsConfig {
+    /// Connecting to a runner.
+    pub connect_timeout: Span,
+    /// A whole request to a runner.
+    pub request_timeout: Span,
+    /// A whole `end`, which takes as long as the stop ladder.
+    pub end_timeout: Span,
+    /// The largest answer of a runner that is read.
+    pub response_bytes: Size,
+    /// How many runners are asked at once.
+    pub runners_at_once: u32,
+    /// How many stops are in flight in all.
+    pub stops_at_once: u32,
+    /// How many stops are in flight per runner.
+    pub stops_per_runner: u32,
+}
+
+/// `[retention]`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct RetentionConfig {
+    /// Ended sessions.
+    pub ended: Span,
+    /// Timeline entries.
+    pub timeline: Span,
+    /// How many uneventful sweeps.
+    pub uneventful_sweeps: u32,
+}
+
+/// `[log]`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct LogConfig {
+    /// A level or a filter.
+    pub filter: String,
+    /// `text` or `json`.
+    pub format: LogFormat,
+}
+
+/// The form of the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// `[engines.NAME]`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct EngineConfig {
+    /// The program and its arguments; no shell reads them.
+    pub command: Vec<String>,
+    /// Environment variables that it gets beside the allowed ones.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+}
+
+/// A size in bytes, written such as `8MiB`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Size(pub usize);
+
+const UNITS: [(&str, usize); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+
+impl<'de> Deserialize<'de> for Size {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let (digits, unit) = UNITS
+            .iter()
+            .find_map(|(name, size)| text.strip_suffix(name).map(|digits| (digits, *size)))
+            .unwrap_or((&text, 1));
+        digits
+            .trim()
+            .parse::<usize>()
+            .ok()
+            .and_then(|count| count.checked_mul(unit))
+            .map(Size)
+            .ok_or_else(|| serde::de::Error::custom(format!("\"{text}\" is not a size such as \"8MiB\" or \"64KiB\"")))
+    }
+}
+
+impl Serialize for Size {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let unit = UNITS.iter().find(|(_, size)| self.0 > 0 && self.0.is_multiple_of(*size));
+        match unit {
+            Some((name, size)) => serializer.collect_str(&format_args!("{}{name}", self.0 / size)),
+            None => serializer.collect_str(&self.0),
+        }
+    }
+}
