@@ -19,6 +19,10 @@ pub trait Clock: Send + Sync + 'static {
 
     /// Returns milliseconds since the machine booted, counting time in which it slept.
     fn elapsed(&self) -> Ms;
+
+    /// Returns a text that is another one after each boot of the machine; readings of [`Clock::awake`] and
+    /// [`Clock::elapsed`] may be compared only under the same one.
+    fn boot_id(&self) -> String;
 }
 
 /// The machine's own clocks.
@@ -38,6 +42,11 @@ impl Clock for SystemClock {
 
     fn elapsed(&self) -> Ms {
         read(rustix::time::ClockId::Boottime)
+    }
+
+    fn boot_id(&self) -> String {
+        std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
+            .map_or_else(|_| "unknown".to_owned(), |id| id.trim().to_owned())
     }
 }
 
@@ -103,5 +112,9 @@ impl Clock for ManualClock {
 
     fn elapsed(&self) -> Ms {
         self.inner.elapsed.load(Ordering::SeqCst)
+    }
+
+    fn boot_id(&self) -> String {
+        "manual".to_owned()
     }
 }

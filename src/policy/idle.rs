@@ -1,0 +1,128 @@
+//! Has nothing touched this session for its window, and may its engine be stopped?
+
+use crate::config::PolicyConfig;
+use crate::policy::engine::{EngineSays, is_working, may_stop};
+use crate::policy::{CLOCK_TOLERANCE, Decision, Finding};
+use crate::protocol::{Because, EngineState, StopLimits, Told, TrackedSession};
+use crate::session::Session;
+use crate::time::UtcMs;
+use crate::verdict::Verdict;
+
+/// What this pass knows of the runner of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunnerView<'a> {
+    /// It answered with a recognisable tracked set; the engine, if it holds one for this session and generation.
+    Live(Option<&'a TrackedSession>),
+    /// It holds the session under another generation than the row.
+    OtherGeneration,
+    /// A foreign runner whose set could not be read; it is asked to stop all the same.
+    Ask,
+    /// It speaks the protocol, and what it answered in this pass is no tracked set.
+    Unrecognised,
+    /// It did not answer in this pass, but something at its address accepted the connection; or it cannot be reached,
+    /// not yet for long enough to call the machine gone.
+    Offline,
+    /// Another runner, or an older state of this one, answers at its address.
+    Unknown,
+    /// No connection could be made in this pass and none for `runner_gone_after`, or it was never reached, or it is not
+    /// enrolled; and this host has been up and awake for long enough to blame the other side.
+    Gone,
+}
+
+/// Decides whether an open session is to be reaped as idle.
+///
+/// It is, if and only if the row has a time to go by, no stored time lies in the future, nobody asked to keep it, nobody
+/// claimed to drive it within the window, nothing used it for the window, and its runner either holds an engine that may
+/// be stopped, holds none, must be asked, or is gone.
+#[must_use]
+pub fn idle(session: &Session, runner: RunnerView<'_>, policy: &PolicyConfig, now: UtcMs) -> Decision {
+    let window = session.idle_after_ms.unwrap_or(policy.idle_after.0);
+    let mut findings = vec![Finding::plain(Verdict::ClockUnsettled, clock_is_unsettled(session, now))];
+    findings.extend(
+        session
+            .keep_until
+            .map(|until| Finding { until: Some(until), ..Finding::plain(Verdict::KeptByRequest, until > now) }),
+    );
+    findings.extend(session.driver_at.map(|at| Finding::window(Verdict::DriverClaimed, at, window, now)));
+    findings.push(match session.last_used() {
+        Some(at) => Finding::window(Verdict::RecentlyActive, at, window, now),
+        None => Finding::plain(Verdict::Undetermined, true),
+    });
+    let (finding, otherwise) = runner_finding(session, runner, policy, now);
+    findings.extend(finding);
+    Decision::from(findings, otherwise)
+}
+
+/// Returns whether a stored time of the session lies further in the future than any clock may be wrong.
+#[must_use]
+pub fn clock_is_unsettled(session: &Session, now: UtcMs) -> bool {
+    let latest = now.plus(CLOCK_TOLERANCE);
+    [session.last_activity_at, session.updated_at, session.started_at, session.attached_at, session.driver_at]
+        .into_iter()
+        .flatten()
+        .any(|at| at > latest)
+}
+
+fn runner_finding(
+    session: &Session,
+    runner: RunnerView<'_>,
+    policy: &PolicyConfig,
+    now: UtcMs,
+) -> (Option<Finding>, Verdict) {
+    let keeps = |rule| (Some(Finding::plain(rule, true)), Verdict::Undetermined);
+    match runner {
+        RunnerView::Live(Some(engine)) => engine_finding(session, engine, policy, now),
+        RunnerView::Live(None) => (None, Verdict::Orphaned),
+        RunnerView::Ask => (None, Verdict::Idle),
+        RunnerView::Gone => (None, Verdict::MachineGone),
+        RunnerView::OtherGeneration => keeps(Verdict::Undetermined),
+        RunnerView::Unrecognised => keeps(Verdict::TrackedUnrecognised),
+        RunnerView::Offline => keeps(Verdict::RunnerOffline),
+        RunnerView::Unknown => keeps(Verdict::RunnerUnknown),
+    }
+}
+
+fn engine_finding(
+    session: &Session,
+    engine: &TrackedSession,
+    policy: &PolicyConfig,
+    now: UtcMs,
+) -> (Option<Finding>, Verdict) {
+    let limits = policy.stop_limits(session.idle_after_ms);
+    let state = with_silence_of_the_row(&engine.state, &limits, session, now);
+    match may_stop(&state, &limits) {
+        EngineSays::MayStop(verdict) => (None, verdict),
+        EngineSays::Undetermined => (Some(Finding::plain(Verdict::Undetermined, true)), Verdict::Undetermined),
+        EngineSays::Protected { because, for_ms } => {
+            let finding = Finding {
+                value_ms: state.idle_ms.value(),
+                limit_ms: (because == Because::Active).then_some(limits.quiet_for_ms),
+                until: for_ms.map(|ms| now.plus(ms)),
+                ..Finding::plain(keep_word(because), true)
+            };
+            (Some(finding), Verdict::Undetermined)
+        }
+    }
+}
+
+/// A runner that tells no silence leaves only the row's to go by: for an open question, and for an unknown state. Not for
+/// an engine that works, since work that the row has not yet heard of is no silence.
+fn with_silence_of_the_row(engine: &EngineState, limits: &StopLimits, session: &Session, now: UtcMs) -> EngineState {
+    let mut state = engine.clone();
+    if state.idle_ms.is_silent() && !is_working(&state, limits) {
+        state.idle_ms = session.last_used().map_or(Told::Unknown, |at| Told::Is(now.since(at)));
+    }
+    state
+}
+
+/// Returns the word under which a session is kept whose engine is protected for this reason.
+fn keep_word(because: Because) -> Verdict {
+    match because {
+        Because::Generating => Verdict::Generating,
+        Because::BackgroundTasks => Verdict::BackgroundTasks,
+        Because::AwaitingInput => Verdict::AwaitingInput,
+        Because::PendingWake => Verdict::PendingWake,
+        Because::Active => Verdict::RecentlyActive,
+        Because::Generation | Because::Stale => Verdict::Undetermined,
+    }
+}
