@@ -2,9 +2,13 @@
 
 pub mod clock;
 pub mod config;
+pub mod entry;
+pub mod metrics;
 pub mod policy;
 pub mod protocol;
 pub mod session;
+pub mod sweep;
 pub mod time;
+pub mod timeline;
 pub mod verdict;
 mod words;

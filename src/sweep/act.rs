@@ -1,0 +1,146 @@
+//! The acts of a pass: ask a runner to stop an engine, close a row, and tell the runner that it may forget.
+//!
+//! The order is the crash rule. The runner puts the reason on its disk and stops the engine; then row, entry and item are
+//! committed together; only then is the runner told to forget. Killed anywhere in between, the next pass reads the
+//! runner's record and finishes with the original reason.
+
+use crate::policy::Decision;
+use crate::protocol::{EndMode, EndRequest, Ended, ForgetRequest};
+use crate::runner_client::{StopAnswer, StopCall, Target};
+use crate::session::{Id, Session};
+use crate::store::{Close, Closed, Guard, NewItem, Recorded, Stopped, StoreError};
+use crate::sweep::observe::Observed;
+use crate::sweep::pass::Pass;
+use crate::sweep::report::{Action, Item, PartName};
+use crate::time::UtcMs;
+use crate::timeline;
+use crate::verdict::Verdict;
+
+/// Asks a runner to stop the engine of `generation`, on the session's condition.
+///
+/// What must be true before: the policy nominated the session on a row that was read after `observed`, and the reaper is
+/// not paused. What protects the engine all the same: the runner checks the condition, the generation and the age of the
+/// stamp under its own lock. A foreign runner cannot, so it is asked only right after its set was read.
+pub(crate) async fn stop(
+    pass: &Pass,
+    observed: &Observed,
+    session: &Session,
+    generation: i64,
+    reason: Verdict,
+) -> StopAnswer {
+    let request = EndRequest {
+        session_id: session.id.clone(),
+        generation,
+        mode: EndMode::IfIdle,
+        limits: Some(pass.config().policy.stop_limits(session.idle_after_ms)),
+        stamp: observed.set.stamp.clone(),
+        reason: reason.to_string(),
+        sweep_id: Some(pass.id.clone()),
+        owner_id: None,
+    };
+    let began = pass.clock().awake();
+    let call = StopCall { request, set_recognised: observed.is_live() && observed.engine(&session.id).is_none() };
+    let answer = pass.tools.runners.end(&observed.target, &call).await;
+    pass.tools.metrics.record_stop(pass.clock().awake() - began);
+    answer
+}
+
+/// Closes the row of an engine that its runner says is gone, with the runner's reason, and then lets the runner forget.
+///
+/// What must be true before: the runner answered a stop with `stopped` or `already_stopped`, or lists an end record, for
+/// this session and generation. The store checks that the row is still open and still of this generation.
+pub(crate) async fn close_gone(
+    pass: &Pass,
+    part: PartName,
+    session: &Session,
+    decision: Option<&Decision>,
+    ended: &Ended,
+) -> Result<(Closed, Item), StoreError> {
+    let now = pass.clock().now();
+    let entry = timeline::engine_gone((session, decision), ended, &pass.actor(), now);
+    let verdict = ended.reason.parse().ok().filter(|word: &Verdict| word.ends()).unwrap_or(Verdict::Exited);
+    let item = item(session, verdict, Action::Stopped, &entry.message);
+    let close = Close {
+        session,
+        at: now,
+        reason: &ended.reason,
+        guard: Guard::EngineGone,
+        entry: &entry,
+        item: Some(&stored(pass, part, &item, now)),
+    };
+    let closed = pass.store().close_session(&close).await?;
+    forget(pass, &session.runner_id, &session.id, ended.generation).await;
+    Ok((closed, item))
+}
+
+/// Closes a row without a stop: `orphaned`, `machine_gone` or `start_failed`.
+///
+/// What must be true before: the policy decided so on this very row, and what it decided on was read after the runner's
+/// latest answer. The store checks that the row is open and has not changed in any way since it was read.
+pub(crate) async fn close_unchanged(
+    pass: &Pass,
+    part: PartName,
+    session: &Session,
+    decision: &Decision,
+    why: &str,
+) -> Result<(Closed, Item), StoreError> {
+    let now = pass.clock().now();
+    let entry = timeline::closed_without_stop((session, decision), why, &pass.actor(), now);
+    let item = item(session, decision.verdict, Action::Closed, &entry.message);
+    let close = Close {
+        session,
+        at: now,
+        reason: decision.verdict.as_str(),
+        guard: Guard::Unchanged,
+        entry: &entry,
+        item: Some(&stored(pass, part, &item, now)),
+    };
+    Ok((pass.store().close_session(&close).await?, item))
+}
+
+/// Notes that the engine of a row that had ended or moved on is gone, and then lets the runner forget; closes nothing.
+pub(crate) async fn note_stopped(
+    pass: &Pass,
+    part: PartName,
+    (runner, session): (&Id, &Session),
+    ended: &Ended,
+) -> Result<(bool, Item), StoreError> {
+    let now = pass.clock().now();
+    let entry = timeline::stray_stopped(session, ended, &pass.actor(), now);
+    let item = item(session, Verdict::Stray, Action::Stopped, &entry.message);
+    let stored = stored(pass, part, &item, now);
+    let stopped = Stopped { session_id: &session.id, generation: ended.generation, entry: &entry, item: Some(&stored) };
+    let recorded = pass.store().record_stopped(&stopped).await?;
+    if matches!(recorded, Recorded::Done | Recorded::AlreadyThere) {
+        forget(pass, runner, &session.id, ended.generation).await;
+    }
+    Ok((recorded == Recorded::Done, item))
+}
+
+/// Tells a runner that the end of this generation stands in the store. A failure is harmless: the record is listed again.
+async fn forget(pass: &Pass, runner: &Id, session: &Id, generation: i64) {
+    let Some(post) = pass.posts.get(runner).filter(|post| !post.is_foreign()) else { return };
+    let request = ForgetRequest { session_id: session.clone(), generation };
+    if let Err(error) = pass.tools.runners.forget(&Target::from(&post.runner), &request).await {
+        tracing::debug!(session_id = %session, runner_id = %runner, %error, "the runner was not told to forget");
+    }
+}
+
+/// Makes the report's line about a session.
+pub(crate) fn item(session: &Session, verdict: Verdict, action: Action, message: &str) -> Item {
+    Item { session_id: session.id.clone(), verdict, action, message: message.to_owned() }
+}
+
+/// Makes the stored form of a report's line.
+pub(crate) fn stored(pass: &Pass, part: PartName, item: &Item, at: UtcMs) -> NewItem {
+    NewItem {
+        sweep_id: pass.id.clone(),
+        session_id: item.session_id.clone(),
+        part: part.to_string(),
+        verdict: item.verdict.to_string(),
+        action: item.action.to_string(),
+        message: item.message.clone(),
+        trigger: pass.request.trigger.to_string(),
+        at,
+    }
+}

@@ -1,0 +1,204 @@
+//! Step 0 of a pass: ask every enrolled runner once, side by side, what it holds and what it says has ended.
+//!
+//! What a runner says it ended closes those rows, with its reason, before anything else is decided; this is how a pass
+//! finishes what an interrupted one began. Rows that never left `starting` are settled here too.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use futures_util::StreamExt;
+use tokio::sync::Mutex;
+
+use crate::policy::RunnerView;
+use crate::protocol::TrackedSession;
+use crate::protocol::tracked::TrackedSet;
+use crate::runner_client::{Observation, Target};
+use crate::session::{Id, Runner, Session};
+use crate::store::{Memory, StoreError};
+use crate::sweep::pass::Pass;
+use crate::sweep::report::{RunnerReport, RunnerState};
+use crate::time::{Ms, SECOND, UtcMs};
+
+/// An answer older than this is asked for again before a stop rests on it. A runner refuses at 60 s; half of that leaves
+/// room for the request's own way.
+const FRESH: Ms = 30 * SECOND;
+
+/// One enrolled runner in one pass.
+pub(crate) struct Post {
+    pub(crate) runner: Runner,
+    latest: Mutex<Arc<Observed>>,
+    /// How many stops it did not answer in this pass; after a few it is left alone until the next.
+    unanswered: AtomicU32,
+}
+
+/// After this many stops without an answer a runner is asked for no more in this pass.
+const PATIENCE: u32 = 3;
+
+impl Post {
+    fn new(runner: Runner, observed: Observed) -> Self {
+        Self { runner, latest: Mutex::new(Arc::new(observed)), unanswered: AtomicU32::new(0) }
+    }
+
+    /// Returns the latest answer.
+    pub(crate) async fn latest(&self) -> Arc<Observed> {
+        Arc::clone(&*self.latest.lock().await)
+    }
+
+    /// Returns an answer that a stop may rest on: the latest one, or a new one if that is over 30 s old. A foreign runner
+    /// checks no condition itself, so it is always asked again.
+    pub(crate) async fn fresh(&self, pass: &Pass) -> Result<Arc<Observed>, StoreError> {
+        let mut latest = self.latest.lock().await;
+        if self.is_foreign() || pass.clock().elapsed() - latest.answered_elapsed > FRESH {
+            *latest = Arc::new(ask(pass, &self.runner).await?);
+        }
+        Ok(Arc::clone(&latest))
+    }
+
+    /// Returns whether the runner has never spoken the protocol, so that its stops carry no condition.
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.runner.protocol.is_none()
+    }
+
+    pub(crate) fn gave_no_answer(&self) {
+        self.unanswered.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.unanswered.load(Ordering::Relaxed) >= PATIENCE
+    }
+}
+
+/// What one runner answered, and when.
+#[derive(Debug)]
+pub(crate) struct Observed {
+    /// The runner as it showed itself in this answer.
+    pub(crate) target: Target,
+    /// The time right before the question left.
+    pub(crate) asked_at: UtcMs,
+    answered_elapsed: Ms,
+    pub(crate) state: RunnerState,
+    pub(crate) why: Option<String>,
+    /// No connection could be made.
+    unconnected: bool,
+    pub(crate) set: TrackedSet,
+    index: HashMap<Id, usize>,
+}
+
+impl Observed {
+    /// Returns the engine that the runner holds for this session, whatever its generation.
+    pub(crate) fn engine(&self, id: &Id) -> Option<&TrackedSession> {
+        self.index.get(id).map(|at| &self.set.tracked[*at])
+    }
+
+    /// Returns whether the answer is a recognisable tracked set.
+    pub(crate) fn is_live(&self) -> bool {
+        self.state == RunnerState::Live
+    }
+}
+
+/// Asks every enrolled runner once, side by side.
+pub(crate) async fn observe_all(pass: &Pass, runners: Vec<Runner>) -> Result<BTreeMap<Id, Arc<Post>>, StoreError> {
+    let limits = &pass.config().limits;
+    let asked = futures_util::stream::iter(runners)
+        .map(|runner| async move {
+            let observed = ask(pass, &runner).await?;
+            let runner = pass.store().find_runner(&runner.id).await?.unwrap_or(runner);
+            let runner = if pass.request.dry_run { remembering(runner, &observed) } else { runner };
+            Ok((runner.id.clone(), Arc::new(Post::new(runner, observed))))
+        })
+        .buffer_unordered(limits.runners_at_once as usize);
+    asked.collect::<Vec<_>>().await.into_iter().collect()
+}
+
+/// Returns the runner's row as it would read had this pass been allowed to write.
+fn remembering(runner: Runner, observed: &Observed) -> Runner {
+    Runner { protocol: observed.set.protocol.or(runner.protocol), ..runner }
+}
+
+/// Asks one runner for its tracked set, and remembers what it showed of itself.
+async fn ask(pass: &Pass, runner: &Runner) -> Result<Observed, StoreError> {
+    let asked_at = pass.clock().now();
+    let target = Target::from(runner);
+    let observation = pass.tools.runners.tracked(&target).await;
+    if !pass.request.dry_run {
+        remember(pass, runner, &observation).await?;
+    }
+    Ok(read(observation, target, asked_at, pass.clock().elapsed()))
+}
+
+async fn remember(pass: &Pass, runner: &Runner, observation: &Observation) -> Result<(), StoreError> {
+    let now = pass.clock().now();
+    match observation {
+        Observation::Unconnected(_) => return Ok(()),
+        Observation::Live(set) => {
+            let memory = Memory { identity: set.runner_id.clone(), epoch: set.epoch, protocol: set.protocol };
+            pass.store().remember(&runner.id, &memory).await?;
+        }
+        Observation::Unrecognised(_)
+        | Observation::Unauthorised(_)
+        | Observation::Unknown(_)
+        | Observation::Unanswered(_) => {}
+    }
+    pass.store().record_seen(&runner.id, now).await
+}
+
+fn read(observation: Observation, target: Target, asked_at: UtcMs, answered_elapsed: Ms) -> Observed {
+    let unconnected = matches!(observation, Observation::Unconnected(_));
+    let (state, why, set) = match observation {
+        Observation::Live(set) => (RunnerState::Live, None, set),
+        Observation::Unrecognised(why) => (RunnerState::Unrecognised, Some(why), TrackedSet::default()),
+        Observation::Unauthorised(why) => (RunnerState::Unauthorised, Some(why), TrackedSet::default()),
+        Observation::Unknown(why) => (RunnerState::Unknown, Some(why), TrackedSet::default()),
+        Observation::Unanswered(why) | Observation::Unconnected(why) => {
+            (RunnerState::Offline, Some(why), TrackedSet::default())
+        }
+    };
+    let index = set.tracked.iter().enumerate().map(|(at, engine)| (engine.session_id.clone(), at)).collect();
+    let target = target.seen(&set);
+    Observed { target, asked_at, answered_elapsed, state, why, unconnected, set, index }
+}
+
+/// Returns what this pass knows about the runner of a row, in the policy's terms.
+pub(crate) fn view<'a>(
+    pass: &Pass,
+    session: &Session,
+    known: Option<(&Post, &'a Observed)>,
+    now: UtcMs,
+) -> RunnerView<'a> {
+    let Some((post, observed)) = known else {
+        return if pass.host.settled { RunnerView::Gone } else { RunnerView::Offline };
+    };
+    match observed.state {
+        RunnerState::Live => match observed.engine(&session.id) {
+            Some(engine) if engine.generation.is_none_or(|own| own == session.generation) => {
+                RunnerView::Live(Some(engine))
+            }
+            Some(_) => RunnerView::OtherGeneration,
+            None => RunnerView::Live(None),
+        },
+        RunnerState::Unknown => RunnerView::Unknown,
+        RunnerState::Offline if observed.unconnected => {
+            let limit = pass.config().policy.runner_gone_after.0;
+            let gone = post.runner.last_seen_at.is_none_or(|at| now.since(at) >= limit);
+            if gone && pass.host.settled { RunnerView::Gone } else { RunnerView::Offline }
+        }
+        _ if post.is_foreign() => RunnerView::Ask,
+        RunnerState::Offline => RunnerView::Offline,
+        RunnerState::Unrecognised | RunnerState::Unauthorised => RunnerView::Unrecognised,
+    }
+}
+
+/// Returns how each runner answered, for the report.
+pub(crate) async fn runner_reports(posts: impl Iterator<Item = &Arc<Post>>) -> Vec<RunnerReport> {
+    let mut reports = Vec::new();
+    for post in posts {
+        let observed = post.latest().await;
+        reports.push(RunnerReport {
+            runner_id: post.runner.id.clone(),
+            state: observed.state,
+            why: observed.why.clone(),
+        });
+    }
+    reports
+}

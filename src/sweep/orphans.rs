@@ -1,0 +1,80 @@
+//! Part `orphans`: close open rows whose live runner holds no engine for them.
+//!
+//! A row is a target if and only if its runner answered in this pass with a recognisable tracked set, that set does not
+//! list the session, and the row is past `orphan_grace` and `orphan_quiet` at the time of the question. An empty set is a
+//! real answer; anything unrecognisable skips the runner. No engine is called: there is none.
+
+use crate::policy::{Asked, orphan};
+use crate::session::{Id, Session};
+use crate::store::{Closed, StoreError};
+use crate::sweep::act::{self, item};
+use crate::sweep::observe::{Observed, Post};
+use crate::sweep::pass::Pass;
+use crate::sweep::report::{Action, PartName, PartReport, RunnerState};
+use crate::verdict::Verdict;
+
+/// Runs the part.
+pub(crate) async fn sweep(pass: &Pass) -> Result<PartReport, StoreError> {
+    let mut report = PartReport::default();
+    for post in pass.posts.values() {
+        let observed = post.latest().await;
+        match skipped_as(observed.state) {
+            Some(verdict) => {
+                report.keep_many(verdict, pass.store().count_open(&post.runner.id).await?);
+            }
+            None => reconcile(pass, post, &observed, &mut report).await?,
+        }
+    }
+    Ok(report)
+}
+
+/// Returns the word under which every row of a runner is kept that did not answer with a tracked set.
+fn skipped_as(state: RunnerState) -> Option<Verdict> {
+    match state {
+        RunnerState::Live => None,
+        RunnerState::Unrecognised | RunnerState::Unauthorised => Some(Verdict::TrackedUnrecognised),
+        RunnerState::Offline => Some(Verdict::RunnerOffline),
+        RunnerState::Unknown => Some(Verdict::RunnerUnknown),
+    }
+}
+
+/// Compares the rows of a live runner with its tracked set. The rows are read after the answer.
+async fn reconcile(pass: &Pass, post: &Post, observed: &Observed, report: &mut PartReport) -> Result<(), StoreError> {
+    let tracked: Vec<Id> = observed.set.tracked.iter().map(|engine| engine.session_id.clone()).collect();
+    let untracked = pass.store().list_untracked(&post.runner.id, &tracked).await?;
+    let open = pass.store().count_open(&post.runner.id).await?;
+    report.keep_many(Verdict::Tracked, open.saturating_sub(untracked.len() as u64));
+    for session in untracked {
+        close_if_orphaned(pass, &session, observed, report).await?;
+    }
+    Ok(())
+}
+
+/// Closes one row, if the policy calls it an orphan. The policy compares with the time of the question, and the store
+/// checks that the row is still as it was read, so nothing that came after the question can be lost.
+async fn close_if_orphaned(
+    pass: &Pass,
+    session: &Session,
+    observed: &Observed,
+    report: &mut PartReport,
+) -> Result<(), StoreError> {
+    let asked = Asked { at: observed.asked_at, tracked: observed.engine(&session.id).is_some() };
+    let decision = orphan(session, asked, &pass.config().policy);
+    if pass.request.dry_run {
+        let line = |action, text: &str| item(session, decision.verdict, action, text);
+        match decision.reaps() {
+            true => report.reap(line(Action::WouldClose, "Would close its row: orphaned.")),
+            false => report.keep_item(line(Action::Kept, &format!("Kept: {}.", decision.verdict))),
+        }
+    } else if !decision.reaps() {
+        report.keep(decision.verdict);
+    } else if pass.is_paused().await? {
+        report.keep(Verdict::Paused);
+    } else {
+        match act::close_unchanged(pass, PartName::Orphans, session, &decision, "").await? {
+            (Closed::Done, item) => report.reap(item),
+            (Closed::LostRace, _) => report.keep(Verdict::LostRace),
+        }
+    }
+    Ok(())
+}

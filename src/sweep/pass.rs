@@ -1,0 +1,81 @@
+//! What all parts of one pass share: its name, its limits, the runners as they answered, and the brakes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::session::Id;
+use crate::store::{Store, StoreError};
+use crate::sweep::host::HostClock;
+use crate::sweep::observe::Post;
+use crate::sweep::report::{PartName, Trigger};
+use crate::timeline::Actor;
+use crate::tools::Tools;
+
+/// What a pass is asked to do.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// What set it off.
+    pub trigger: Trigger,
+    /// The parts that are asked for; empty means all.
+    pub only: Vec<PartName>,
+    /// Only say what would be done; write nothing.
+    pub dry_run: bool,
+}
+
+impl Request {
+    /// Returns a request for everything.
+    #[must_use]
+    pub fn all(trigger: Trigger) -> Self {
+        Self { trigger, only: Vec::new(), dry_run: false }
+    }
+
+    /// Returns whether this part was asked for.
+    #[must_use]
+    pub fn wants(&self, part: PartName) -> bool {
+        self.only.is_empty() || self.only.contains(&part)
+    }
+}
+
+/// One pass.
+pub(crate) struct Pass {
+    pub(crate) tools: Tools,
+    pub(crate) id: Id,
+    pub(crate) request: Request,
+    /// Cancelled when the process is to end: no new stops from then on.
+    pub(crate) cancel: CancellationToken,
+    /// The enrolled runners by id, each with its latest answer.
+    pub(crate) posts: BTreeMap<Id, Arc<Post>>,
+    /// What the machine's clocks say about each other since the last pass.
+    pub(crate) host: HostClock,
+    /// Stops in flight, over all runners.
+    pub(crate) stops: Semaphore,
+}
+
+impl Pass {
+    pub(crate) fn store(&self) -> &Store {
+        &self.tools.store
+    }
+
+    pub(crate) fn config(&self) -> &Config {
+        &self.tools.config
+    }
+
+    pub(crate) fn clock(&self) -> &dyn Clock {
+        &*self.tools.clock
+    }
+
+    /// Returns who acts in this pass, for entries.
+    pub(crate) fn actor(&self) -> Actor {
+        Actor { name: "sweep".to_owned(), worker_id: self.tools.worker_id.clone(), sweep_id: Some(self.id.clone()) }
+    }
+
+    /// Returns whether the reaper is paused right now: by the settings, or by somebody since.
+    pub(crate) async fn is_paused(&self) -> Result<bool, StoreError> {
+        Ok(self.config().safety.paused || self.store().is_paused().await?)
+    }
+}

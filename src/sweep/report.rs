@@ -1,0 +1,213 @@
+//! What one pass saw and did. The counts add up in every part: `examined` = `reaped` + the sum of `kept`.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::session::Id;
+use crate::time::{Ms, UtcMs};
+use crate::verdict::Verdict;
+use crate::words::words;
+
+words! {
+    /// What set off a pass.
+    Trigger {
+        /// The schedule.
+        Schedule = "schedule",
+        /// A person at the command line.
+        Manual = "manual",
+        /// A request to the API.
+        Api = "api",
+    }
+}
+
+words! {
+    /// The parts of a pass, in their order.
+    PartName {
+        /// Ask the runners; finish what they say has ended; settle rows that never left `starting`.
+        Observe = "observe",
+        /// Mark runs without heartbeat.
+        Runs = "runs",
+        /// Reap idle sessions.
+        Idle = "idle",
+        /// Close rows without an engine.
+        Orphans = "orphans",
+        /// Stop engines without a row.
+        Strays = "strays",
+    }
+}
+
+words! {
+    /// How a runner answered in this pass.
+    RunnerState {
+        /// With a recognisable tracked set.
+        Live = "live",
+        /// With something else.
+        Unrecognised = "unrecognised",
+        /// Not at all.
+        Offline = "offline",
+        /// That the secret is not accepted.
+        Unauthorised = "unauthorised",
+        /// Under another identity, or from an older state of its own.
+        Unknown = "unknown",
+    }
+}
+
+words! {
+    /// What was done about a session.
+    Action {
+        /// Its engine was stopped and its row closed.
+        Stopped = "stopped",
+        /// Its row was closed; there was no engine to stop, or none that could be reached.
+        Closed = "closed",
+        /// Its closed row was opened again.
+        Reopened = "reopened",
+        /// Its run was marked.
+        Marked = "marked",
+        /// Nothing.
+        Kept = "kept",
+        /// A dry run would stop it.
+        WouldStop = "would_stop",
+        /// A dry run would close it.
+        WouldClose = "would_close",
+        /// A dry run would mark it.
+        WouldMark = "would_mark",
+    }
+}
+
+/// What one pass saw and did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SweepReport {
+    /// The pass.
+    #[schema(value_type = String)]
+    pub sweep_id: Id,
+    /// What set it off.
+    pub trigger: Trigger,
+    /// Whether it only said what it would do.
+    pub dry_run: bool,
+    /// When it began.
+    #[schema(value_type = String)]
+    pub started_at: UtcMs,
+    /// How long it took, in milliseconds.
+    pub elapsed_ms: Ms,
+    /// Whether the reaper was paused when it began.
+    pub paused: bool,
+    /// How each enrolled runner answered.
+    pub runners: Vec<RunnerReport>,
+    /// What each part did; parts that were not asked for stand there with zeros.
+    #[serde(flatten)]
+    #[schema(value_type = BTreeMap<String, PartReport>)]
+    pub parts: BTreeMap<PartName, PartReport>,
+}
+
+impl SweepReport {
+    /// Returns whether some sessions could not be handled.
+    #[must_use]
+    pub fn has_errors(&self) -> bool {
+        self.parts.values().any(|part| !part.errors.is_empty())
+    }
+
+    /// Returns whether the pass did anything that somebody may want to look at later.
+    #[must_use]
+    pub fn is_eventful(&self) -> bool {
+        self.parts.values().any(|part| part.reaped > 0 || !part.errors.is_empty() || !part.items.is_empty())
+    }
+
+    /// Returns the part of this name.
+    ///
+    /// # Panics
+    /// Never: a report holds every part.
+    #[must_use]
+    pub fn part(&self, name: PartName) -> &PartReport {
+        static NONE: PartReport =
+            PartReport { examined: 0, reaped: 0, kept: BTreeMap::new(), errors: Vec::new(), items: Vec::new() };
+        self.parts.get(&name).unwrap_or(&NONE)
+    }
+}
+
+/// How one runner answered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RunnerReport {
+    /// The runner.
+    #[schema(value_type = String)]
+    pub runner_id: Id,
+    /// How it answered.
+    pub state: RunnerState,
+    /// Why, when it is not `live`.
+    pub why: Option<String>,
+}
+
+/// What one part saw and did.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+pub struct PartReport {
+    /// How many sessions, runs or engines it looked at.
+    pub examined: u64,
+    /// How many of them it ended, or would end in a dry run.
+    pub reaped: u64,
+    /// How many it kept, by the verdict that kept them.
+    #[schema(value_type = BTreeMap<String, u64>)]
+    pub kept: BTreeMap<Verdict, u64>,
+    /// What went wrong with some of those that it kept.
+    pub errors: Vec<ItemError>,
+    /// Everything reaped or refused; in a dry run, everything examined.
+    pub items: Vec<Item>,
+}
+
+impl PartReport {
+    /// Counts one that was ended.
+    pub fn reap(&mut self, item: Item) {
+        self.examined += 1;
+        self.reaped += 1;
+        self.items.push(item);
+    }
+
+    /// Counts one that was kept.
+    pub fn keep(&mut self, verdict: Verdict) {
+        self.keep_many(verdict, 1);
+    }
+
+    /// Counts several that were kept under one verdict.
+    pub fn keep_many(&mut self, verdict: Verdict, count: u64) {
+        if count > 0 {
+            self.examined += count;
+            *self.kept.entry(verdict).or_default() += count;
+        }
+    }
+
+    /// Counts one that was kept and is worth showing.
+    pub fn keep_item(&mut self, item: Item) {
+        self.keep(item.verdict);
+        self.items.push(item);
+    }
+
+    /// Counts one that was kept because of a failure.
+    pub fn fail(&mut self, session_id: Id, verdict: Verdict, message: String) {
+        self.keep(verdict);
+        self.errors.push(ItemError { session_id, message });
+    }
+}
+
+/// One session of a report.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Item {
+    /// The session.
+    #[schema(value_type = String)]
+    pub session_id: Id,
+    /// What was decided.
+    pub verdict: Verdict,
+    /// What was done.
+    pub action: Action,
+    /// One sentence a person understands.
+    pub message: String,
+}
+
+/// One failure of a report.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ItemError {
+    /// The session.
+    #[schema(value_type = String)]
+    pub session_id: Id,
+    /// One sentence a person can act on.
+    pub message: String,
+}

@@ -1,0 +1,133 @@
+//! The second half of step 0: what the runners' answers settle before anything else is decided.
+//!
+//! End records close their rows with the runner's reason; engines at work count as activity; rows that never left
+//! `starting` become `active` or are closed as `start_failed`.
+
+use crate::policy::engine::is_working;
+use crate::policy::{Decision, start_overdue};
+use crate::protocol::Ended;
+use crate::session::{Id, Session};
+use crate::store::{Closed, StoreError};
+use crate::sweep::act::{self, item};
+use crate::sweep::observe::{Observed, Post};
+use crate::sweep::pass::Pass;
+use crate::sweep::report::{Action, PartName, PartReport};
+use crate::verdict::Verdict;
+
+const PART: PartName = PartName::Observe;
+
+/// Settles what the answers of all runners settle.
+pub(crate) async fn settle(pass: &Pass) -> Result<PartReport, StoreError> {
+    let mut report = PartReport::default();
+    for post in pass.posts.values() {
+        let observed = post.latest().await;
+        for ended in &observed.set.ended {
+            finish(pass, post, ended, &mut report).await?;
+        }
+        note_work(pass, &observed).await?;
+    }
+    for session in overdue(pass).await? {
+        settle_start(pass, &session, &mut report).await?;
+    }
+    Ok(report)
+}
+
+/// Finishes what a runner says has ended: closes the row if it is this runner's and of this generation, and otherwise
+/// notes that an engine of an earlier time is gone. A record of a session that this store never knew, or of a start that
+/// it does not know yet, is left with the runner.
+async fn finish(pass: &Pass, post: &Post, ended: &Ended, report: &mut PartReport) -> Result<(), StoreError> {
+    let Some(session) = pass.store().find_session(&ended.session_id).await? else { return Ok(()) };
+    if ended.generation > session.generation {
+        return Ok(());
+    }
+    let fits = session.is_open() && session.runner_id == post.runner.id && ended.generation == session.generation;
+    if pass.request.dry_run {
+        if fits {
+            report.reap(item(
+                &session,
+                verdict_of(ended),
+                Action::WouldClose,
+                "Would close its row: its engine is gone.",
+            ));
+        }
+    } else if pass.is_paused().await? {
+        report.keep_many(Verdict::Paused, u64::from(fits));
+    } else if !fits {
+        act::note_stopped(pass, PART, (&post.runner.id, &session), ended).await?;
+    } else {
+        match act::close_gone(pass, PART, &session, None, ended).await? {
+            (Closed::Done, item) => report.reap(item),
+            (Closed::LostRace, _) => report.keep(Verdict::LostRace),
+        }
+    }
+    Ok(())
+}
+
+fn verdict_of(ended: &Ended) -> Verdict {
+    ended.reason.parse().ok().filter(|word: &Verdict| word.ends()).unwrap_or(Verdict::Exited)
+}
+
+/// Writes that engines are at work, which is activity of kind `engine`, now.
+async fn note_work(pass: &Pass, observed: &Observed) -> Result<(), StoreError> {
+    let limits = pass.config().policy.stop_limits(None);
+    let working: Vec<Id> = observed
+        .set
+        .tracked
+        .iter()
+        .filter(|engine| is_working(&engine.state, &limits))
+        .map(|engine| engine.session_id.clone())
+        .collect();
+    if !pass.request.dry_run && !working.is_empty() {
+        let throttle = pass.config().policy.activity_throttle.0;
+        pass.store().note_engine_work(&working, pass.clock().now(), throttle).await?;
+    }
+    Ok(())
+}
+
+/// Reads the rows that are past `start_timeout`, after the answers.
+async fn overdue(pass: &Pass) -> Result<Vec<Session>, StoreError> {
+    let cutoff = pass.clock().now().minus(pass.config().policy.start_timeout.0);
+    pass.store().list_starting(cutoff).await
+}
+
+/// Settles a row that never left `starting`: tracked under its generation → `active`; a live runner without it → closed
+/// as `start_failed`, if it was overdue already when the question was asked; anything else keeps it.
+async fn settle_start(pass: &Pass, session: &Session, report: &mut PartReport) -> Result<(), StoreError> {
+    let Some(post) = pass.posts.get(&session.runner_id) else { return Ok(report.keep(Verdict::RunnerOffline)) };
+    let observed = post.latest().await;
+    if !observed.is_live() {
+        return Ok(report.keep(Verdict::Undetermined));
+    }
+    match observed.engine(&session.id) {
+        Some(engine) if engine.generation.is_none_or(|own| own == session.generation) => {
+            if !pass.request.dry_run && !pass.is_paused().await? {
+                pass.store().mark_active(&session.id, session.generation, pass.clock().now()).await?;
+            }
+            report.keep(Verdict::Tracked);
+        }
+        Some(_) => report.keep(Verdict::Undetermined),
+        None if !start_overdue(session, observed.asked_at, &pass.config().policy) => report.keep(Verdict::NewSession),
+        None => close_failed_start(pass, session, report).await?,
+    }
+    Ok(())
+}
+
+async fn close_failed_start(pass: &Pass, session: &Session, report: &mut PartReport) -> Result<(), StoreError> {
+    let decision = Decision { verdict: Verdict::StartFailed, findings: Vec::new() };
+    if pass.request.dry_run {
+        report.reap(item(
+            session,
+            decision.verdict,
+            Action::WouldClose,
+            "Would close its row: its engine never started.",
+        ));
+    } else if pass.is_paused().await? {
+        report.keep(Verdict::Paused);
+    } else {
+        match act::close_unchanged(pass, PART, session, &decision, "").await? {
+            (Closed::Done, item) => report.reap(item),
+            (Closed::LostRace, _) => report.keep(Verdict::LostRace),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,368 @@
+//! From outcome to sentence, pure: what a timeline entry says to a person, and the evidence under it.
+
+use serde_json::{Map, Value, json};
+
+use crate::entry::{EntryKind, NewEntry};
+use crate::policy::Decision;
+use crate::protocol::{Because, Ended, ResumeCommand};
+use crate::session::{ActivityKind, Id, Run, Session};
+use crate::time::{Ms, UtcMs, spoken};
+use crate::verdict::Verdict;
+
+/// Who acts, and in which pass.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Actor {
+    /// `sweep`, `runner`, or a person's name.
+    pub name: String,
+    /// The process that acts.
+    pub worker_id: Id,
+    /// The pass it acts in.
+    pub sweep_id: Option<Id>,
+}
+
+/// Tells that a runner stopped the engine, or says that it is gone, and that the row is closed with `reason`.
+#[must_use]
+pub fn engine_gone(
+    (session, decision): (&Session, Option<&Decision>),
+    ended: &Ended,
+    actor: &Actor,
+    now: UtcMs,
+) -> NewEntry {
+    let reason: Option<Verdict> = ended.reason.parse().ok();
+    let why = match reason {
+        Some(Verdict::Idle) => format!("Stopped after {}.", silence(session, now)),
+        Some(Verdict::Stalled) => format!("Stopped in a stalled turn, after {}.", silence(session, now)),
+        Some(Verdict::AwaitingExpired) => {
+            format!("Stopped while it waited for an answer that nobody gave, after {}.", silence(session, now))
+        }
+        Some(Verdict::Stray) => "Stopped: its row had been closed before.".to_owned(),
+        Some(Verdict::EndedByPerson) => format!("Ended by {}.", actor.name),
+        Some(Verdict::Exited) => "The engine left by itself.".to_owned(),
+        Some(Verdict::StartFailed) => "The engine did not start.".to_owned(),
+        Some(Verdict::HostReboot) => "The engine is gone since its machine was booted again.".to_owned(),
+        _ => format!("The runner ended the engine ({}).", ended.reason),
+    };
+    let message = join([Some(why), ended.detail.clone(), how_it_left(ended), ended.resume.as_ref().map(resume)]);
+    let mut evidence = evidence(session, decision, actor, now);
+    put_ended(&mut evidence, ended);
+    NewEntry {
+        kind: EntryKind::Ended,
+        reason: Some(ended.reason.clone()),
+        engine_gone: true,
+        ..entry(session, message, evidence, actor, now)
+    }
+}
+
+/// Tells that the engine of a row that had ended or moved on before is gone now.
+#[must_use]
+pub fn stray_stopped(session: &Session, ended: &Ended, actor: &Actor, now: UtcMs) -> NewEntry {
+    let first = "Stopped an engine that was still there after its row had been closed or had moved on.".to_owned();
+    let message = join([Some(first), how_it_left(ended), ended.resume.as_ref().map(resume)]);
+    let mut evidence = evidence(session, None, actor, now);
+    put_ended(&mut evidence, ended);
+    evidence.insert("generation".into(), json!(ended.generation));
+    NewEntry {
+        kind: EntryKind::Stopped,
+        generation: ended.generation,
+        reason: Some(ended.reason.clone()),
+        engine_gone: true,
+        ..entry(session, message, evidence, actor, now)
+    }
+}
+
+/// Tells that a row was closed without a stop: `orphaned`, `machine_gone` or `start_failed`.
+#[must_use]
+pub fn closed_without_stop(
+    (session, decision): (&Session, &Decision),
+    why: &str,
+    actor: &Actor,
+    now: UtcMs,
+) -> NewEntry {
+    let runner = &session.runner_id;
+    let message = match decision.verdict {
+        Verdict::MachineGone => format!(
+            "Closed after {}. The engine was not stopped, because runner {runner} could not be reached ({why}); if it returns and still holds the engine, the engine is stopped then, or the session is reopened if it is in use.",
+            silence(session, now)
+        ),
+        Verdict::StartFailed => {
+            format!("Closed: the engine never started; runner {runner} holds none for this session.")
+        }
+        _ => format!(
+            "Closed: runner {runner} is up and holds no engine for this session, which was quiet for {}. There was nothing to stop.",
+            quiet(session, now)
+        ),
+    };
+    let mut evidence = evidence(session, Some(decision), actor, now);
+    evidence.insert(
+        "outcome".into(),
+        json!(if decision.verdict == Verdict::MachineGone { "not_reached" } else { "not_tracked" }),
+    );
+    NewEntry {
+        kind: EntryKind::Ended,
+        reason: Some(decision.verdict.to_string()),
+        ..entry(session, message, evidence, actor, now)
+    }
+}
+
+/// Tells that an engine certainly does not run, and why.
+#[must_use]
+pub fn start_failed((session, decision): (&Session, &Decision), why: &str, actor: &Actor, now: UtcMs) -> NewEntry {
+    let message = format!("Closed: {} did not start on runner {}: {why}", session.engine, session.runner_id);
+    NewEntry { message, ..closed_without_stop((session, decision), why, actor, now) }
+}
+
+/// Tells that the runner refused to stop the engine; one such entry per session, generation and last activity.
+#[must_use]
+pub fn refused(
+    (session, decision): (&Session, &Decision),
+    because: Option<Because>,
+    idle_ms: Option<Ms>,
+    actor: &Actor,
+    now: UtcMs,
+) -> NewEntry {
+    let message = refusal(session, because, idle_ms);
+    let mut evidence = evidence(session, Some(decision), actor, now);
+    evidence.insert("outcome".into(), json!("refused"));
+    evidence.insert("because".into(), json!(because));
+    evidence.insert("runner_idle_ms".into(), json!(idle_ms));
+    let last = session.last_activity_at.map_or(0, |at| at.0);
+    NewEntry {
+        kind: EntryKind::Refused,
+        reason: Some(Verdict::Refused.to_string()),
+        once: Some(format!("refused:{}:{last}", session.generation)),
+        ..entry(session, message, evidence, actor, now)
+    }
+}
+
+/// Says in one sentence why a runner kept an engine.
+#[must_use]
+pub fn refusal(session: &Session, because: Option<Because>, idle_ms: Option<Ms>) -> String {
+    let Some(because) = because else {
+        return format!("Kept: runner {} refused to stop the engine.", session.runner_id);
+    };
+    let what = match because {
+        Because::Generating => "a turn is running".to_owned(),
+        Because::BackgroundTasks => "a background task is running".to_owned(),
+        Because::AwaitingInput => "it waits for a person's answer".to_owned(),
+        Because::PendingWake => "it will wake up by itself".to_owned(),
+        Because::Active => match idle_ms {
+            Some(ms) => format!("it was last used {} ago", spoken(ms)),
+            None => "it was used within its window".to_owned(),
+        },
+        Because::Generation => "the runner holds another start of the session".to_owned(),
+        Because::Stale => "the request rested on an answer that was too old by then".to_owned(),
+    };
+    format!("Kept: runner {} refused to stop the engine, since {what}.", session.runner_id)
+}
+
+/// Tells that a closed row was opened again.
+#[must_use]
+pub fn reopened(session: &Session, because: Because, actor: &Actor, now: UtcMs) -> NewEntry {
+    let reason = session.end_reason.as_deref().unwrap_or("unknown");
+    let message = format!(
+        "Reopened: it had been closed as {reason}, but runner {} still holds its engine, and it is in use ({because}).",
+        session.runner_id
+    );
+    let mut evidence = evidence(session, None, actor, now);
+    evidence.insert("because".into(), json!(because));
+    NewEntry {
+        kind: EntryKind::Reopened,
+        reason: Some(because.to_string()),
+        ..entry(session, message, evidence, actor, now)
+    }
+}
+
+/// Tells that a run was marked stale; its session stays.
+#[must_use]
+pub fn run_stale((session, run): (Option<&Session>, &Run), limit_ms: Ms, actor: &Actor, now: UtcMs) -> NewEntry {
+    let last = run.heartbeat_at.unwrap_or(run.started_at);
+    let message = format!(
+        "Run {} sent no heartbeat for {} and was marked stale. The session stays open.",
+        run.id,
+        spoken(now.since(last))
+    );
+    NewEntry {
+        session_id: run.session_id.clone(),
+        generation: session.map_or(1, |session| session.generation),
+        at: now,
+        kind: EntryKind::RunStale,
+        actor: actor.name.clone(),
+        reason: Some(Verdict::Stale.to_string()),
+        message,
+        evidence: json!({
+            "rule": "run_stale_after", "limit_ms": limit_ms, "run_id": run.id, "last_heartbeat_at": last,
+            "worker_id": actor.worker_id, "sweep_id": actor.sweep_id,
+        }),
+        once: Some(format!("run_stale:{}", run.id)),
+        engine_gone: false,
+    }
+}
+
+/// Tells that the session was opened and its engine is being started.
+#[must_use]
+pub fn started(session: &Session, actor: &Actor, now: UtcMs) -> NewEntry {
+    let message = format!("Opened: {} on runner {} in {}.", session.engine, session.runner_id, session.repo);
+    NewEntry { kind: EntryKind::Started, ..entry(session, message, evidence(session, None, actor, now), actor, now) }
+}
+
+/// Tells that somebody asked to keep the session.
+#[must_use]
+pub fn kept((session, until): (&Session, UtcMs), because: &str, actor: &Actor, now: UtcMs) -> NewEntry {
+    let message = format!("{} keeps it until {until}: {because}", actor.name);
+    let mut evidence = evidence(session, None, actor, now);
+    evidence.insert("keep_until".into(), json!(until));
+    NewEntry { kind: EntryKind::Kept, ..entry(session, message, evidence, actor, now) }
+}
+
+fn entry(session: &Session, message: String, evidence: Map<String, Value>, actor: &Actor, now: UtcMs) -> NewEntry {
+    NewEntry {
+        session_id: session.id.clone(),
+        generation: session.generation,
+        at: now,
+        kind: EntryKind::Warned,
+        actor: actor.name.clone(),
+        reason: None,
+        message,
+        evidence: Value::Object(evidence),
+        once: None,
+        engine_gone: false,
+    }
+}
+
+/// The evidence that every entry about a decision carries.
+fn evidence(session: &Session, decision: Option<&Decision>, actor: &Actor, _now: UtcMs) -> Map<String, Value> {
+    let mut map = Map::new();
+    let mut put = |key: &str, value: Value| {
+        if !value.is_null() {
+            map.insert(key.to_owned(), value);
+        }
+    };
+    put("runner_id", json!(session.runner_id));
+    put("generation", json!(session.generation));
+    put("last_activity_at", json!(session.last_used()));
+    put("last_activity_kind", json!(session.last_activity_kind));
+    put("last_activity_source", json!(source(session)));
+    put("worker_id", json!(actor.worker_id));
+    put("sweep_id", json!(actor.sweep_id));
+    if let Some(decision) = decision {
+        let limit = decision.findings.iter().find_map(|finding| finding.limit_ms);
+        put("rule", json!(decision.verdict));
+        put("limit_ms", json!(limit));
+        put("findings", json!(decision.findings));
+    }
+    map
+}
+
+fn put_ended(evidence: &mut Map<String, Value>, ended: &Ended) {
+    let facts = [
+        ("outcome", json!("stopped")),
+        ("sweep_id", json!(ended.sweep_id)),
+        ("exit", json!(ended.exit)),
+        ("stages", json!(ended.stages)),
+        ("containment", json!(ended.containment)),
+        ("freed_bytes", json!(ended.freed_bytes)),
+        ("not_freed", json!(ended.not_freed)),
+        ("resume", json!(ended.resume)),
+    ];
+    evidence
+        .extend(facts.into_iter().filter(|(_, value)| !value.is_null()).map(|(key, value)| (key.to_owned(), value)));
+}
+
+/// Returns which column the time of the last activity came from.
+fn source(session: &Session) -> Option<&'static str> {
+    let columns = [
+        (session.last_activity_at, "last_activity_at"),
+        (session.updated_at, "updated_at"),
+        (session.started_at, "started_at"),
+    ];
+    columns.into_iter().find_map(|(at, column)| at.map(|_| column))
+}
+
+fn quiet(session: &Session, now: UtcMs) -> String {
+    session.last_used().map_or_else(|| "an unknown time".to_owned(), |at| spoken(now.since(at)))
+}
+
+/// `6 h 3 min with no activity (last: capture poll, 09:14 UTC)`
+fn silence(session: &Session, now: UtcMs) -> String {
+    let last = session.last_used().map(|at| at.to_string());
+    let clock = last.as_deref().and_then(|text| text.get(11..16)).unwrap_or("unknown");
+    let kind = session.last_activity_kind.map_or("start", activity);
+    format!("{} with no activity (last: {kind}, {clock} UTC)", quiet(session, now))
+}
+
+fn activity(kind: ActivityKind) -> &'static str {
+    match kind {
+        ActivityKind::Capture => "capture poll",
+        ActivityKind::Message => "message",
+        ActivityKind::Run => "run",
+        ActivityKind::Copilot => "co-pilot turn",
+        ActivityKind::Timeline => "timeline read",
+        ActivityKind::Engine => "output of the engine",
+        ActivityKind::Start => "start",
+        ActivityKind::Keep => "request to keep it",
+    }
+}
+
+/// `The engine left on its own 1.2 s after stdin closed; 412 MB freed.`
+fn how_it_left(ended: &Ended) -> Option<String> {
+    let after = |stage: &str| ended.stages.iter().find(|taken| taken.stage == stage).map(|taken| taken.at_ms);
+    let gone = after("empty");
+    let means = [
+        ("sigkill", "It had to be killed"),
+        ("sigterm_tree", "Its processes left after SIGTERM to all of them"),
+        ("sigterm_engine", "It left after SIGTERM"),
+        ("stdin_closed", "The engine left on its own"),
+    ];
+    let how = means.into_iter().find_map(|(stage, text)| {
+        let began = after(stage)?;
+        let took = gone.map(|at| spoken((at - began).max(0)));
+        Some(match (stage, took) {
+            ("stdin_closed", Some(took)) => format!("{text} {took} after stdin closed"),
+            (_, Some(took)) => format!("{text}, {took} later"),
+            (_, None) => text.to_owned(),
+        })
+    });
+    let freed = ended.freed_bytes.filter(|bytes| *bytes > 0).map(|bytes| format!("{} freed", size(bytes)));
+    let exit = ended.exit.as_ref().and_then(|exit| match (exit.code, exit.signal) {
+        (Some(code), _) => Some(format!("exit code {code}")),
+        (None, Some(signal)) => Some(format!("signal {signal}")),
+        (None, None) => None,
+    });
+    let parts: Vec<String> = if how.is_some() {
+        [how, freed].into_iter().flatten().collect()
+    } else {
+        [exit, freed].into_iter().flatten().collect()
+    };
+    let left = ended.not_freed.join(", ");
+    let tail = (!left.is_empty()).then(|| format!("Not freed: {left}."));
+    let head = (!parts.is_empty()).then(|| format!("{}.", capital(&parts.join("; "))));
+    match (head, tail) {
+        (None, None) => None,
+        (head, tail) => Some(join([head, tail, None, None])),
+    }
+}
+
+fn resume(resume: &ResumeCommand) -> String {
+    format!("Continue with: `{}` in {}", resume.command.join(" "), resume.cwd)
+}
+
+/// Writes a size for a sentence, in decimal units as memory is sold: `412 MB`, `1.3 GB`.
+#[must_use]
+pub fn size(bytes: i64) -> String {
+    const MB: i64 = 1_000_000;
+    match bytes {
+        ..0 => "0 MB".to_owned(),
+        b if b >= 1_000 * MB => format!("{}.{} GB", b / (1_000 * MB), b % (1_000 * MB) / (100 * MB)),
+        b if b >= 10 * MB => format!("{} MB", b / MB),
+        b => format!("{}.{} MB", b / MB, b % MB / (MB / 10)),
+    }
+}
+
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}
+
+fn join<const N: usize>(parts: [Option<String>; N]) -> String {
+    parts.into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,69 @@
+//! Ending a session because a person wants it: stop the engine, then close the row.
+
+use crate::policy::Decision;
+use crate::protocol::{EndMode, EndRequest};
+use crate::runner_client::{StopAnswer, StopCall};
+use crate::session::{Id, Session};
+use crate::store::{Close, Guard};
+use crate::timeline::{self, Actor};
+use crate::tools::Tools;
+use crate::verbs::ended::close_gone;
+use crate::verbs::{VerbError, find_open, runner_of};
+use crate::verdict::Verdict;
+
+/// Ends a session on a person's explicit wish, without a condition, and returns its row as it stands then.
+///
+/// The row is closed only when the runner says that the engine is gone, or that it holds none.
+///
+/// # Errors
+/// When there is no such open session, its runner does not stop the engine, or the store fails; the session stays then.
+pub async fn end(tools: &Tools, id: &Id, actor: &Actor) -> Result<Session, VerbError> {
+    let session = find_open(tools, id).await?;
+    let target = runner_of(tools, &session.runner_id).await?;
+    let request = EndRequest {
+        session_id: session.id.clone(),
+        generation: session.generation,
+        mode: EndMode::Force,
+        limits: None,
+        stamp: None,
+        reason: Verdict::EndedByPerson.to_string(),
+        sweep_id: None,
+        owner_id: None,
+    };
+    let runner = &session.runner_id;
+    match tools.runners.end(&target, &StopCall { request, set_recognised: false }).await {
+        StopAnswer::Stopped(ended) | StopAnswer::AlreadyStopped(ended) => {
+            close_gone(tools, &target, &session, &ended, actor).await?;
+        }
+        StopAnswer::NotTracked => close_untracked(tools, &session, actor).await?,
+        StopAnswer::Refused { .. } => {
+            return Err(VerbError::Conflict(format!("runner {runner} holds another start of session {id}")));
+        }
+        StopAnswer::Accepted => {
+            return Err(VerbError::Runner(format!(
+                "runner {runner} has begun to stop the engine of session {id} and has not finished; the next pass closes it"
+            )));
+        }
+        StopAnswer::Failed(why) | StopAnswer::NoAnswer(why) => {
+            return Err(VerbError::Runner(format!("session {id} stays open: runner {runner} did not stop its engine: {why}")));
+        }
+    }
+    tools.store.find_session(id).await?.ok_or_else(|| VerbError::NotFound(id.clone()))
+}
+
+/// Closes the row of a session that its runner, which knows all its engines, holds none for.
+async fn close_untracked(tools: &Tools, session: &Session, actor: &Actor) -> Result<(), VerbError> {
+    let decision = Decision { verdict: Verdict::Orphaned, findings: Vec::new() };
+    let now = tools.clock.now();
+    let entry = timeline::closed_without_stop((session, &decision), "", actor, now);
+    let close = Close {
+        session,
+        at: now,
+        reason: decision.verdict.as_str(),
+        guard: Guard::Unchanged,
+        entry: &entry,
+        item: None,
+    };
+    tools.store.close_session(&close).await?;
+    Ok(())
+}

@@ -1,0 +1,79 @@
+//! What a person, a host or an agent does with a session: one file per verb, called by the command line and the API alike.
+//!
+//! Every verb tells the runner first where the runner's clock or engine is concerned, then writes the row. A new verb is
+//! one file here and one line in the list below.
+
+mod ended;
+mod drive;
+mod end;
+mod keep;
+mod send;
+mod start;
+
+pub use drive::{claim, release};
+pub use end::end;
+pub use ended::close_if_ended;
+pub use keep::keep;
+pub use send::send;
+pub use start::{StartWish, Started, start};
+
+use crate::session::{Id, Session};
+use crate::store::StoreError;
+use crate::timeline::Actor;
+use crate::tools::Tools;
+
+/// Why a verb was not done. Each is one sentence a person can act on.
+#[derive(Debug, thiserror::Error)]
+pub enum VerbError {
+    /// There is no such session.
+    #[error("there is no session {0}")]
+    NotFound(Id),
+    /// The session is closed.
+    #[error("session {id} has ended ({reason})")]
+    Ended {
+        /// The session.
+        id: Id,
+        /// Why it was closed.
+        reason: String,
+    },
+    /// Something else stands in the way; the row is as it was.
+    #[error("{0}")]
+    Conflict(String),
+    /// The runner is not enrolled, cannot be reached, or did not do it; the row is as it was.
+    #[error("{0}")]
+    Runner(String),
+    /// The request itself is wrong.
+    #[error("{0}")]
+    Invalid(String),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Finds a session that is open.
+///
+/// # Errors
+/// When there is none of this id, it has ended, or the store fails.
+pub async fn find_open(tools: &Tools, id: &Id) -> Result<Session, VerbError> {
+    let session = tools.store.find_session(id).await?.ok_or_else(|| VerbError::NotFound(id.clone()))?;
+    if session.is_open() { Ok(session) } else { Err(has_ended(&session)) }
+}
+
+fn has_ended(session: &Session) -> VerbError {
+    let reason = session.end_reason.clone().unwrap_or_else(|| "for an unknown reason".to_owned());
+    VerbError::Ended { id: session.id.clone(), reason }
+}
+
+/// Finds the runner of a session.
+async fn runner_of(tools: &Tools, runner: &Id) -> Result<crate::runner_client::Target, VerbError> {
+    let row = tools.store.find_runner(runner).await?;
+    row.as_ref().map(Into::into).ok_or_else(|| {
+        VerbError::Runner(format!("runner {runner} is not enrolled; `sexton runners add {runner} URL` enrols it"))
+    })
+}
+
+/// Returns who acts, when a person does.
+#[must_use]
+pub fn person(tools: &Tools, name: &str) -> Actor {
+    Actor { name: name.to_owned(), worker_id: tools.worker_id.clone(), sweep_id: None }
+}
