@@ -1,0 +1,79 @@
+//! Timeline entries as plain data: what happened to a session, for people, with the evidence for it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::session::Id;
+use crate::time::UtcMs;
+use crate::words::words;
+
+words! {
+    /// What kind of event an entry tells of.
+    EntryKind {
+        /// An engine was started.
+        Started = "started",
+        /// The row was closed.
+        Ended = "ended",
+        /// An engine of a row that had ended or moved on was stopped.
+        Stopped = "stopped",
+        /// Somebody asked to keep the session.
+        Kept = "kept",
+        /// The runner refused to stop the engine because it is in use.
+        Refused = "refused",
+        /// A closed row was opened again, since its engine turned out to be in use.
+        Reopened = "reopened",
+        /// Something went wrong, or will happen soon.
+        Warned = "warned",
+        /// A run stopped sending heartbeats.
+        RunStale = "run_stale",
+        /// The session came in from another system.
+        Imported = "imported",
+    }
+}
+
+/// An entry about to be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewEntry {
+    /// The session it is about.
+    pub session_id: Id,
+    /// Which start of the session.
+    pub generation: i64,
+    /// When it happened.
+    pub at: UtcMs,
+    /// What happened.
+    pub kind: EntryKind,
+    /// Who did it: `sweep`, `runner`, a person's name.
+    pub actor: String,
+    /// Why, a word of [`crate::verdict::Verdict`] where one fits.
+    pub reason: Option<String>,
+    /// One sentence a person understands.
+    pub message: String,
+    /// The evidence, a JSON object.
+    pub evidence: serde_json::Value,
+    /// What may be written only once per session; none when it may repeat.
+    pub once: Option<String>,
+    /// Whether it rests on a runner's word that the engine of this generation is gone.
+    pub engine_gone: bool,
+}
+
+/// An entry as it stands in the timeline.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Its id.
+    pub id: Id,
+    /// The session it is about.
+    pub session_id: Id,
+    /// Which start of the session.
+    pub generation: i64,
+    /// When it happened.
+    pub at: UtcMs,
+    /// What happened.
+    pub kind: EntryKind,
+    /// Who did it.
+    pub actor: String,
+    /// Why.
+    pub reason: Option<String>,
+    /// One sentence a person understands.
+    pub message: String,
+    /// The evidence, a JSON object.
+    pub evidence: serde_json::Value,
+}
