@@ -1,0 +1,98 @@
+//! All SQL of the project, behind [`Store`]. It keeps and narrows; it decides nothing about sessions.
+//!
+//! The statements are portable: `$1`, `ON CONFLICT`, `RETURNING`, whole milliseconds, ids as TEXT. What only SQLite
+//! understands is marked with `-- sqlite:` or lives in [`open`]: `json_each` for lists of values, and pragmas. Rules
+//! that every function keeps: a transaction holds SQL and nothing else, it begins with `BEGIN IMMEDIATE`, and a row is
+//! closed in [`close`] alone.
+
+mod activity;
+mod candidates;
+mod close;
+mod error;
+mod imports;
+mod open;
+mod retention;
+mod rows;
+mod runners;
+mod runs;
+mod sessions;
+mod settings;
+mod sweeps;
+mod timeline;
+mod tokens;
+mod workers;
+
+use std::sync::Arc;
+
+use sqlx::{Sqlite, SqliteConnection, SqlitePool, Transaction};
+
+pub use activity::Touch;
+pub use candidates::{Candidate, Cursor};
+pub use close::{Close, Closed, Guard, Recorded, Reopened};
+pub use error::StoreError;
+pub use imports::Imported;
+pub use retention::{Keep, Protected, Pruned};
+pub use runners::RunnerMemory;
+pub use sessions::{Begun, Claim, Inserted, SessionFilter};
+pub use settings::PAUSED;
+pub use sweeps::{NewSweep, Sweep, SweepItem};
+pub use timeline::EntryFilter;
+pub use tokens::Token;
+
+use error::At;
+
+/// A stored time further ahead than this is a clock's mistake.
+pub const FUTURE_SLACK_MS: crate::time::Ms = crate::time::MINUTE;
+
+/// The store: sessions, their timeline, runners, runs, sweeps, tokens and settings. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Store {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    /// What people call it: the file's path.
+    name: String,
+    /// One connection, so that writers of this process queue here and not on the file's lock.
+    writer: SqlitePool,
+    readers: SqlitePool,
+}
+
+impl Store {
+    /// Returns what people call the store: the file's path.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// Waits until all connections are closed; what was committed is on disk before and after.
+    pub async fn close(&self) {
+        self.inner.readers.close().await;
+        self.inner.writer.close().await;
+    }
+
+    fn reader(&self) -> &SqlitePool {
+        &self.inner.readers
+    }
+
+    fn writer(&self) -> &SqlitePool {
+        &self.inner.writer
+    }
+
+    /// Begins a transaction that may write, and so waits for other writers now instead of failing half-way.
+    async fn begin(&self) -> Result<Transaction<'static, Sqlite>, StoreError> {
+        self.writer().begin_with("BEGIN IMMEDIATE").await.at(self)
+    }
+
+    /// Begins a transaction, for tests that ask for a statement's plan.
+    #[cfg(test)]
+    async fn plan(&self, statement: &'static str) -> String {
+        let text = sqlx::AssertSqlSafe(format!("EXPLAIN QUERY PLAN {statement}"));
+        let rows: Vec<(i64, i64, i64, String)> = sqlx::query_as(text).fetch_all(self.reader()).await.unwrap();
+        rows.into_iter().map(|(_, _, _, detail)| detail).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// A connection inside a transaction.
+type Conn = SqliteConnection;

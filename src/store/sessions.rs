@@ -1,0 +1,351 @@
+//! Session rows: finding, listing, opening, starting again, keeping and claiming. Closing is in `close.rs`.
+
+use sqlx::{QueryBuilder, Sqlite};
+
+use crate::entry::NewEntry;
+use crate::session::{Id, Session};
+use crate::store::error::{At, is_taken};
+use crate::store::rows::{SessionRow, session_columns};
+use crate::store::timeline::insert_entry;
+use crate::store::{Conn, Store, StoreError};
+use crate::time::UtcMs;
+
+/// Which sessions to list, in the order of their ids.
+#[derive(Debug, Clone, Default)]
+pub struct SessionFilter {
+    /// Only this owner's.
+    pub owner: Option<String>,
+    /// Only rows that are not ended.
+    pub open_only: bool,
+    /// Only this runner's.
+    pub runner: Option<Id>,
+    /// Only ids behind this one: the last of the page before.
+    pub after: Option<Id>,
+    /// At most so many; none means all.
+    pub limit: Option<u32>,
+}
+
+/// What came of inserting a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Inserted {
+    /// The row stands, and its entry.
+    Done,
+    /// The owner has another open session in that repo; nothing was written.
+    Taken(Box<Session>),
+}
+
+/// What came of starting a session's engine anew.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Begun {
+    /// The row as it stands now, of the next generation.
+    Done(Box<Session>),
+    /// The owner has another open session in that repo; nothing was written.
+    Taken(Box<Session>),
+    /// The row is of another generation by now, or gone; nothing was written.
+    LostRace,
+}
+
+/// What came of claiming the right to drive a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Claim {
+    /// The caller drives it.
+    Yours,
+    /// Somebody else does.
+    HeldBy {
+        /// Who.
+        driver: String,
+        /// When that claim was made or renewed.
+        since: UtcMs,
+    },
+    /// There is no such open session.
+    NotOpen,
+}
+
+impl Store {
+    /// Finds a session by its id.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn find_session(&self, id: &Id) -> Result<Option<Session>, StoreError> {
+        let sql = concat!("SELECT ", session_columns!(), " FROM sessions WHERE id = $1");
+        self.read_one(sqlx::query_as::<_, SessionRow>(sql).bind(id.as_str()).fetch_optional(self.reader()).await)
+    }
+
+    /// Finds those of the sessions that there are.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn find_sessions(&self, ids: &[Id]) -> Result<Vec<Session>, StoreError> {
+        // sqlite: json_each.
+        let sql = concat!(
+            "SELECT ",
+            session_columns!(),
+            " FROM sessions WHERE id IN (SELECT value FROM json_each($1)) ORDER BY id"
+        );
+        self.read_all(sqlx::query_as::<_, SessionRow>(sql).bind(json_ids(ids)).fetch_all(self.reader()).await)
+    }
+
+    /// Finds the open session of an owner in a repo; there is at most one.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn find_open_session(&self, owner: Option<&str>, repo: &str) -> Result<Option<Session>, StoreError> {
+        self.read_one(open_session(owner, repo).fetch_optional(self.reader()).await)
+    }
+
+    /// Finds the session of an owner in a repo that was last closed as `machine_gone`: its engine may still be there.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn find_newest_gone(&self, owner: Option<&str>, repo: &str) -> Result<Option<Session>, StoreError> {
+        let sql = concat!(
+            "SELECT ",
+            session_columns!(),
+            " FROM sessions WHERE COALESCE(owner_id, '') = COALESCE($1, '') AND repo = $2 AND status = 'ended' \
+             AND end_reason = 'machine_gone' ORDER BY ended_at DESC LIMIT 1"
+        );
+        let query = sqlx::query_as::<_, SessionRow>(sql).bind(owner.map(str::to_owned)).bind(repo.to_owned());
+        self.read_one(query.fetch_optional(self.reader()).await)
+    }
+
+    /// Lists sessions.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn list_sessions(&self, filter: &SessionFilter) -> Result<Vec<Session>, StoreError> {
+        // Built, so that each combination can use its own index.
+        let mut sql: QueryBuilder<Sqlite> =
+            QueryBuilder::new(concat!("SELECT ", session_columns!(), " FROM sessions WHERE 1 = 1"));
+        if let Some(owner) = &filter.owner {
+            sql.push(" AND owner_id = ").push_bind(owner.clone());
+        }
+        if filter.open_only {
+            sql.push(" AND status <> 'ended'");
+        }
+        if let Some(runner) = &filter.runner {
+            sql.push(" AND runner_id = ").push_bind(runner.as_str());
+        }
+        if let Some(after) = &filter.after {
+            sql.push(" AND id > ").push_bind(after.as_str());
+        }
+        sql.push(" ORDER BY id LIMIT ").push_bind(i64::from(filter.limit.unwrap_or(u32::MAX)));
+        self.read_all(sql.build_query_as::<SessionRow>().fetch_all(self.reader()).await)
+    }
+
+    /// Inserts a session as it is, with the entry that tells of its start.
+    ///
+    /// # Errors
+    /// When the store fails, or has a session of that id already.
+    pub async fn insert_session(&self, session: &Session, entry: &NewEntry) -> Result<Inserted, StoreError> {
+        let mut tx = self.begin().await?;
+        if insert_row(&mut tx, session).await.at(self)? {
+            insert_entry(&mut tx, entry).await.at(self)?;
+            tx.commit().await.at(self)?;
+            return Ok(Inserted::Done);
+        }
+        let open = open_session(session.owner_id.as_deref(), &session.repo).fetch_optional(&mut *tx).await;
+        match self.read_one(open)? {
+            Some(open) if open.id != session.id => Ok(Inserted::Taken(Box::new(open))),
+            _ => Err(StoreError::Failed {
+                store: self.name().to_owned(),
+                why: format!("it has a session {} already", session.id),
+            }),
+        }
+    }
+
+    /// Turns a `starting` row of that generation `active`; false when it is none. `attached_at` stays: it says when the
+    /// start began.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn mark_active(&self, id: &Id, generation: i64, at: UtcMs) -> Result<bool, StoreError> {
+        let sql = "UPDATE sessions SET status = 'active', updated_at = $3
+                   WHERE id = $1 AND generation = $2 AND status = 'starting'";
+        let query = sqlx::query(sql).bind(id.as_str()).bind(generation).bind(at.0);
+        Ok(query.execute(self.writer()).await.at(self)?.rows_affected() == 1)
+    }
+
+    /// Opens the next generation of a session, for a restart, a re-attach or a move to another runner, provided that it
+    /// is still of the generation that was read.
+    ///
+    /// The row becomes `starting` with `attached_at` = `at`, `reopened` 0, no end and no back-off; starting it is
+    /// activity of kind `start`.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn begin_generation(&self, read: &Session, runner_id: &Id, at: UtcMs) -> Result<Begun, StoreError> {
+        let sql = "UPDATE sessions SET generation = generation + 1, reopened = 0, status = 'starting', runner_id = $3,
+                       attached_at = $4, started_at = COALESCE(started_at, $4), updated_at = $4,
+                       last_activity_at = CASE WHEN last_activity_at > $4 THEN last_activity_at ELSE $4 END,
+                       last_activity_kind = 'start', next_check_at = NULL, check_delay_ms = NULL,
+                       ended_at = NULL, end_reason = NULL
+                   WHERE id = $1 AND generation = $2";
+        let query = sqlx::query(sql).bind(read.id.as_str()).bind(read.generation).bind(runner_id.as_str()).bind(at.0);
+        match query.execute(self.writer()).await {
+            Ok(done) if done.rows_affected() == 0 => Ok(Begun::LostRace),
+            Ok(_) => Ok(self.find_session(&read.id).await?.map_or(Begun::LostRace, |row| Begun::Done(Box::new(row)))),
+            Err(error) if is_taken(&error) => {
+                let open = self.find_open_session(read.owner_id.as_deref(), &read.repo).await?;
+                Ok(open.map_or(Begun::LostRace, |open| Begun::Taken(Box::new(open))))
+            }
+            Err(error) => Err(error).at(self),
+        }
+    }
+
+    /// Lifts an open row from generation `from` to the one behind `above`, the highest that its runner knows; returns
+    /// the new generation, or none when the row is not open, of another generation, or above it already.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn jump_generation(&self, id: &Id, from: i64, above: i64) -> Result<Option<i64>, StoreError> {
+        let sql = "UPDATE sessions SET generation = $3 + 1, reopened = 0
+                   WHERE id = $1 AND generation = $2 AND generation <= $3 AND status <> 'ended'";
+        let query = sqlx::query(sql).bind(id.as_str()).bind(from).bind(above);
+        let done = query.execute(self.writer()).await.at(self)?;
+        Ok((done.rows_affected() == 1).then_some(above + 1))
+    }
+
+    /// Notes the engine's own id of the conversation; false when it stands there already or the row is not of that
+    /// generation.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn set_engine_session_id(&self, id: &Id, generation: i64, value: &str) -> Result<bool, StoreError> {
+        let sql = "UPDATE sessions SET engine_session_id = $3
+                   WHERE id = $1 AND generation = $2 AND engine_session_id IS DISTINCT FROM $3";
+        let query = sqlx::query(sql).bind(id.as_str()).bind(generation).bind(value.to_owned());
+        Ok(query.execute(self.writer()).await.at(self)?.rows_affected() == 1)
+    }
+
+    /// Keeps an open session by request until `until`; false when there is no such open session. It is activity of kind
+    /// `keep` and clears the back-off.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn keep_session(&self, id: &Id, until: UtcMs, reason: &str, at: UtcMs) -> Result<bool, StoreError> {
+        let sql = "UPDATE sessions SET keep_until = $2, keep_reason = $3, updated_at = $4,
+                       last_activity_at = CASE WHEN last_activity_at > $4 THEN last_activity_at ELSE $4 END,
+                       last_activity_kind = 'keep', next_check_at = NULL, check_delay_ms = NULL
+                   WHERE id = $1 AND status <> 'ended'";
+        let query = sqlx::query(sql).bind(id.as_str()).bind(until.0).bind(reason.to_owned()).bind(at.0);
+        Ok(query.execute(self.writer()).await.at(self)?.rows_affected() == 1)
+    }
+
+    /// Claims or renews the right to drive an open session, provided that nobody else's claim is younger than
+    /// `stale_before` (exactly there is lapsed). Writes `driver` and `driver_at`, and clears the back-off.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn claim_driver(
+        &self,
+        id: &Id,
+        driver: &str,
+        at: UtcMs,
+        stale_before: UtcMs,
+    ) -> Result<Claim, StoreError> {
+        let sql = "UPDATE sessions SET driver = $2, driver_at = CASE WHEN driver_at > $3 THEN driver_at ELSE $3 END,
+                       next_check_at = NULL, check_delay_ms = NULL
+                   WHERE id = $1 AND status <> 'ended'
+                       AND (driver IS NULL OR driver = $2 OR driver_at IS NULL OR driver_at <= $4)";
+        let mut tx = self.begin().await?;
+        let query = sqlx::query(sql).bind(id.as_str()).bind(driver.to_owned()).bind(at.0).bind(stale_before.0);
+        if query.execute(&mut *tx).await.at(self)?.rows_affected() == 1 {
+            tx.commit().await.at(self)?;
+            return Ok(Claim::Yours);
+        }
+        let sql = "SELECT driver, driver_at FROM sessions WHERE id = $1 AND status <> 'ended'";
+        let held = sqlx::query_as::<_, (Option<String>, Option<i64>)>(sql).bind(id.as_str());
+        Ok(match held.fetch_optional(&mut *tx).await.at(self)? {
+            Some((Some(driver), Some(since))) => Claim::HeldBy { driver, since: UtcMs(since) },
+            _ => Claim::NotOpen,
+        })
+    }
+
+    /// Gives up the right to drive; false when `driver` did not hold it. `driver_at` stays, since somebody was there
+    /// then: giving up is no reason to be reaped earlier.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn release_driver(&self, id: &Id, driver: &str) -> Result<bool, StoreError> {
+        let sql = "UPDATE sessions SET driver = NULL WHERE id = $1 AND driver = $2 AND status <> 'ended'";
+        let query = sqlx::query(sql).bind(id.as_str()).bind(driver.to_owned());
+        Ok(query.execute(self.writer()).await.at(self)?.rows_affected() == 1)
+    }
+
+    /// Gives the rows without an owner to `owner`; returns how many. An open one stays without where the owner has an
+    /// open session in that repo already.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn adopt_ownerless(&self, owner: &str) -> Result<u64, StoreError> {
+        let sql = "UPDATE sessions SET owner_id = $1
+                   WHERE owner_id IS NULL AND (status = 'ended' OR NOT EXISTS
+                       (SELECT 1 FROM sessions AS other WHERE COALESCE(other.owner_id, '') = $1
+                            AND other.repo = sessions.repo AND other.status <> 'ended'))";
+        let query = sqlx::query(sql).bind(owner.to_owned());
+        Ok(query.execute(self.writer()).await.at(self)?.rows_affected())
+    }
+}
+
+type SessionQuery = sqlx::query::QueryAs<'static, Sqlite, SessionRow, sqlx::sqlite::SqliteArguments>;
+
+fn open_session(owner: Option<&str>, repo: &str) -> SessionQuery {
+    let sql = concat!(
+        "SELECT ",
+        session_columns!(),
+        " FROM sessions WHERE COALESCE(owner_id, '') = COALESCE($1, '') AND repo = $2 AND status <> 'ended'"
+    );
+    sqlx::query_as(sql).bind(owner.map(str::to_owned)).bind(repo.to_owned())
+}
+
+/// Inserts a row; false when its id, or the owner's place in that repo, is taken.
+pub(super) async fn insert_row(tx: &mut Conn, row: &Session) -> Result<bool, sqlx::Error> {
+    let sql = concat!(
+        "INSERT INTO sessions (",
+        session_columns!(),
+        ") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, \
+         $22) ON CONFLICT DO NOTHING"
+    );
+    let done = sqlx::query(sql)
+        .bind(row.id.as_str().to_owned())
+        .bind(row.runner_id.as_str().to_owned())
+        .bind(row.owner_id.clone())
+        .bind(row.repo.clone())
+        .bind(row.engine.clone())
+        .bind(row.engine_session_id.clone())
+        .bind(row.status.as_str())
+        .bind(row.generation)
+        .bind(row.reopened)
+        .bind(row.started_at.map(|t| t.0))
+        .bind(row.attached_at.map(|t| t.0))
+        .bind(row.updated_at.map(|t| t.0))
+        .bind(row.last_activity_at.map(|t| t.0))
+        .bind(row.last_activity_kind.map(|kind| kind.as_str()))
+        .bind(row.driver.clone())
+        .bind(row.driver_at.map(|t| t.0))
+        .bind(row.keep_until.map(|t| t.0))
+        .bind(row.keep_reason.clone())
+        .bind(row.idle_after_ms)
+        .bind(row.next_check_at.map(|t| t.0))
+        .bind(row.ended_at.map(|t| t.0))
+        .bind(row.end_reason.clone())
+        .execute(tx)
+        .await?;
+    Ok(done.rows_affected() == 1)
+}
+
+/// Writes ids as the one argument of a statement about many.
+pub(super) fn json_ids<'a>(ids: impl IntoIterator<Item = &'a Id>) -> String {
+    // Ids consist of letters, digits, "_" and "-", so nothing in them needs escaping.
+    let mut text = String::from("[");
+    for id in ids {
+        if text.len() > 1 {
+            text.push(',');
+        }
+        text.push('"');
+        text.push_str(id.as_str());
+        text.push('"');
+    }
+    text.push(']');
+    text
+}

@@ -1,0 +1,46 @@
+//! Settings that are changed while processes run, so they lie in the store and not in the configuration.
+
+use crate::store::error::At;
+use crate::store::{Store, StoreError};
+
+/// The setting whose presence means that sweeps act on nothing; its value says who paused and why.
+pub const PAUSED: &str = "paused";
+
+impl Store {
+    /// Reads a setting, if it is there.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn setting(&self, name: &str) -> Result<Option<String>, StoreError> {
+        let query = sqlx::query_scalar("SELECT value FROM settings WHERE name = $1").bind(name);
+        query.fetch_optional(self.reader()).await.at(self)
+    }
+
+    /// Writes a setting.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn set_setting(&self, name: &str, value: &str) -> Result<(), StoreError> {
+        let sql = "INSERT INTO settings (name, value) VALUES ($1, $2)
+                   ON CONFLICT (name) DO UPDATE SET value = excluded.value";
+        sqlx::query(sql).bind(name).bind(value).execute(self.writer()).await.at(self)?;
+        Ok(())
+    }
+
+    /// Deletes a setting; false when it was not there.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn delete_setting(&self, name: &str) -> Result<bool, StoreError> {
+        let query = sqlx::query("DELETE FROM settings WHERE name = $1").bind(name);
+        Ok(query.execute(self.writer()).await.at(self)?.rows_affected() == 1)
+    }
+
+    /// Returns whether sweeps are paused.
+    ///
+    /// # Errors
+    /// When the store fails; a caller that cannot tell must not stop anything.
+    pub async fn is_paused(&self) -> Result<bool, StoreError> {
+        Ok(self.setting(PAUSED).await?.is_some())
+    }
+}
