@@ -4,6 +4,7 @@ pub mod clock;
 pub mod config;
 pub mod policy;
 pub mod protocol;
+pub mod schedule;
 pub mod session;
 pub mod time;
 pub mod verdict;
