@@ -1,6 +1,15 @@
 //! The settings: one struct per table of `config.toml`, whose shipped copy is the one place where defaults stand.
 //!
-//! `load.rs` layers the sources; `check.rs` refuses settings that contradict each other.
+//! `load.rs` layers the sources, `check.rs` refuses settings that contradict each other, `paths.rs` says where files lie,
+//! `keys.rs` lists the settings, and `render.rs` prints the effective ones.
+
+mod check;
+mod keys;
+mod load;
+mod paths;
+mod render;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 
@@ -9,9 +18,18 @@ use serde::{Deserialize, Serialize};
 use crate::protocol::StopLimits;
 use crate::time::{Ms, Span};
 
+pub use check::{Contradictions, check};
+pub use keys::{Key, keys};
+pub use load::{ConfigError, Loaded, Sources, load};
+pub use paths::{Environment, NoStateFolder, Paths};
+pub use render::render;
+
+/// The shipped `config.toml`.
+pub const DEFAULTS: &str = include_str!("../../config.toml");
+
 /// Every setting, as it holds after all layers were read.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub struct Config {
     /// Whose sessions these are; empty means the user who runs Sexton.
     pub owner: String,
@@ -39,7 +57,7 @@ pub struct Config {
 
 /// `[store]`
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub struct StoreConfig {
     /// `sqlite://PATH`; empty means the file in the state folder.
     pub url: String,
@@ -47,7 +65,7 @@ pub struct StoreConfig {
 
 /// `[server]`
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub struct ServerConfig {
     /// Address and port of the API.
     pub listen: std::net::SocketAddr,
@@ -55,7 +73,7 @@ pub struct ServerConfig {
 
 /// `[runner]`
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub struct RunnerConfig {
     /// Address and port of the runner.
     pub listen: std::net::SocketAddr,
@@ -77,7 +95,7 @@ pub struct RunnerConfig {
 
 /// `[policy]`: the limits of the rules.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub struct PolicyConfig {
     /// A session that nothing has touched for this long is reaped.
     pub idle_after: Span,
@@ -101,7 +119,7 @@ pub struct PolicyConfig {
 
 /// `[policy.advanced]`
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub struct AdvancedPolicy {
     /// A turn that emitted nothing for this long is stalled.
     pub stall_after: Span,
@@ -126,7 +144,7 @@ impl PolicyConfig {
 
 /// `[safety]`
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub struct SafetyConfig {
     /// Sweeps decide and report, and act on nothing.
     pub paused: bool,
@@ -136,7 +154,7 @@ pub struct SafetyConfig {
 
 /// `[schedule]`
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub struct ScheduleConfig {
     /// Cron with five or six fields.
     pub sweep: String,
@@ -150,7 +168,7 @@ pub struct ScheduleConfig {
 
 /// `[limits]`
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub struct LimitsConfig {
     /// Connecting to a runner.
     pub connect_timeout: Span,
@@ -170,7 +188,7 @@ pub struct LimitsConfig {
 
 /// `[retention]`
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub struct RetentionConfig {
     /// Ended sessions.
     pub ended: Span,
@@ -182,7 +200,7 @@ pub struct RetentionConfig {
 
 /// `[log]`
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub struct LogConfig {
     /// A level or a filter.
     pub filter: String,
@@ -202,7 +220,7 @@ pub enum LogFormat {
 
 /// `[engines.NAME]`
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub struct EngineConfig {
     /// The program and its arguments; no shell reads them.
     pub command: Vec<String>,

@@ -1,0 +1,278 @@
+//! Refuses settings that are well written but cannot be meant: contradictions, limits of nothing, doors to the network.
+//!
+//! A limit that could reap early is refused rather than bent. What would merely reap late, or never, is the person's
+//! choice.
+
+use std::net::SocketAddr;
+
+use crate::config::{Config, EngineConfig, LimitsConfig, PolicyConfig};
+use crate::schedule::expression::Expression;
+use crate::session::Id;
+use crate::time::{SECOND, Span, compact};
+
+/// Settings that contradict each other or themselves: one sentence each, with the keys by name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .0.join("\n"))]
+pub struct Contradictions(pub Vec<String>);
+
+/// Checks the settings as a whole.
+///
+/// # Errors
+/// Every fault, each by the name of its key.
+pub fn check(config: &Config) -> Result<(), Contradictions> {
+    let mut faults = Vec::new();
+    addresses(config, &mut faults);
+    windows(&config.policy, &mut faults);
+    nothing(config, &mut faults);
+    concurrency(&config.limits, &mut faults);
+    schedule(config, &mut faults);
+    retention(config, &mut faults);
+    for (name, engine) in &config.engines {
+        faults.extend(engine_fault(name, engine).map(|fault| format!("engines.{name}: {fault}")));
+    }
+    if faults.is_empty() { Ok(()) } else { Err(Contradictions(faults)) }
+}
+
+/// The API and the runner are reachable from this machine only, and do not claim the same port; the store is a file.
+fn addresses(config: &Config, faults: &mut Vec<String>) {
+    let (server, runner) = (config.server.listen, config.runner.listen);
+    for (key, address) in [("server.listen", server), ("runner.listen", runner)] {
+        if !address.ip().is_loopback() {
+            faults.push(beyond_loopback(key, address));
+        }
+    }
+    if server == runner && server.port() != 0 {
+        faults.push(format!("server.listen and runner.listen are both {server}: give one of them another port"));
+    }
+    let url = &config.store.url;
+    if !url.is_empty() && !url.starts_with("sqlite:") {
+        faults.push("store.url must be a SQLite file, such as sqlite:///var/lib/sexton/sexton.db".to_owned());
+    }
+}
+
+fn beyond_loopback(key: &str, address: SocketAddr) -> String {
+    let port = address.port();
+    format!(
+        "{key} is {address}, but this version serves one owner on this machine only: listen on 127.0.0.1:{port} or [::1]:{port}"
+    )
+}
+
+/// The windows of the rules fit together.
+fn windows(policy: &PolicyConfig, faults: &mut Vec<String>) {
+    let idle = policy.idle_after;
+    let shown = |span: Span| compact(span.0);
+    if idle.0 < SECOND {
+        faults.push(format!("policy.idle_after is {}: it must be at least 1s", shown(idle)));
+    }
+    if policy.activity_throttle.0 > idle.0 / 4 {
+        faults.push(format!(
+            "policy.activity_throttle ({}) may be at most a quarter of policy.idle_after ({}): what was used just now could look idle",
+            shown(policy.activity_throttle),
+            shown(idle),
+        ));
+    }
+    if policy.driver_stale_after > idle {
+        faults.push(format!(
+            "policy.driver_stale_after ({}) may not be longer than policy.idle_after ({}): a driver could be reaped at the wheel",
+            shown(policy.driver_stale_after),
+            shown(idle),
+        ));
+    }
+}
+
+/// Durations and sizes for which zero would switch a protection off, or make every attempt fail.
+fn nothing(config: &Config, faults: &mut Vec<String>) {
+    let (policy, limits) = (&config.policy, &config.limits);
+    let durations = [
+        ("policy.driver_stale_after", policy.driver_stale_after),
+        ("policy.orphan_grace", policy.orphan_grace),
+        ("policy.orphan_quiet", policy.orphan_quiet),
+        ("policy.run_stale_after", policy.run_stale_after),
+        ("policy.start_timeout", policy.start_timeout),
+        ("policy.runner_gone_after", policy.runner_gone_after),
+        ("policy.advanced.stall_after", policy.advanced.stall_after),
+        ("policy.advanced.background_max", policy.advanced.background_max),
+        ("policy.advanced.awaiting_after", policy.advanced.awaiting_after),
+        ("runner.kill_limit", config.runner.kill_limit),
+        ("schedule.pass_limit", config.schedule.pass_limit),
+        ("limits.connect_timeout", limits.connect_timeout),
+        ("limits.request_timeout", limits.request_timeout),
+        ("limits.end_timeout", limits.end_timeout),
+        ("retention.ended", config.retention.ended),
+        ("retention.timeline", config.retention.timeline),
+    ];
+    let zero = durations.iter().filter(|(_, span)| span.0 == 0).map(|(key, _)| *key);
+    let empty = (limits.response_bytes.0 == 0).then_some("limits.response_bytes");
+    faults.extend(zero.chain(empty).map(|key| format!("{key} is 0: it must be more than nothing")));
+}
+
+/// Something must be able to happen at all.
+fn concurrency(limits: &LimitsConfig, faults: &mut Vec<String>) {
+    let counts = [
+        ("limits.runners_at_once", limits.runners_at_once),
+        ("limits.stops_at_once", limits.stops_at_once),
+        ("limits.stops_per_runner", limits.stops_per_runner),
+    ];
+    let zero = counts.iter().filter(|(_, count)| *count == 0);
+    faults.extend(zero.map(|(key, _)| format!("{key} is 0: nothing could ever happen; use 1 or more")));
+}
+
+/// The expression can be read in its zone, and fires.
+fn schedule(config: &Config, faults: &mut Vec<String>) {
+    let schedule = &config.schedule;
+    // A bad zone is not the expression's fault.
+    let key = if Expression::parse("@daily", &schedule.timezone).is_err() { "timezone" } else { "sweep" };
+    if let Err(reason) = Expression::parse(&schedule.sweep, &schedule.timezone) {
+        faults.push(format!("schedule.{key}: {reason}"));
+    }
+}
+
+/// An entry outlives the session whose end it explains.
+fn retention(config: &Config, faults: &mut Vec<String>) {
+    let retention = &config.retention;
+    if retention.timeline < retention.ended {
+        faults.push(format!(
+            "retention.timeline ({}) may not be shorter than retention.ended ({}): sessions would outlive the reason of their end",
+            compact(retention.timeline.0),
+            compact(retention.ended.0),
+        ));
+    }
+}
+
+/// An engine has a name that fits into ids and paths, and a command that can be run.
+fn engine_fault(name: &str, engine: &EngineConfig) -> Option<&'static str> {
+    if !Id::fits(name) {
+        return Some("the name must be 1 to 64 letters, digits, \"_\" or \"-\"");
+    }
+    if engine.command.first().is_none_or(|program| program.trim().is_empty()) {
+        return Some("command must name a program, such as [\"claude\", \"-p\"]");
+    }
+    let values = engine.env.values().chain(&engine.command);
+    if values.chain(engine.env.keys()).any(|text| text.contains('\0')) {
+        return Some("a NUL character cannot be given to a program");
+    }
+    let bad = |variable: &String| variable.is_empty() || variable.contains('=');
+    engine.env.keys().any(bad).then_some("env has a name that no variable can have")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::{HOUR, MINUTE};
+
+    fn faults(change: impl FnOnce(&mut Config)) -> Vec<String> {
+        let mut config = Config::defaults();
+        change(&mut config);
+        check(&config).err().map_or_else(Vec::new, |found| found.0)
+    }
+
+    /// Each setting that a test changes to something that cannot be meant, and what the refusal must name.
+    #[expect(clippy::type_complexity, reason = "a table of one test")]
+    const REFUSED: [(fn(&mut Config), &str); 25] = [
+        (|c| c.policy.activity_throttle = Span(c.policy.idle_after.0 / 4 + 1), "policy.activity_throttle"),
+        (|c| c.policy.driver_stale_after = Span(c.policy.idle_after.0 + 1), "policy.driver_stale_after"),
+        (|c| c.policy.driver_stale_after = Span(0), "policy.driver_stale_after"),
+        (|c| c.policy.orphan_grace = Span(0), "policy.orphan_grace"),
+        (|c| c.policy.orphan_quiet = Span(0), "policy.orphan_quiet"),
+        (|c| c.policy.run_stale_after = Span(0), "policy.run_stale_after"),
+        (|c| c.policy.start_timeout = Span(0), "policy.start_timeout"),
+        (|c| c.policy.runner_gone_after = Span(0), "policy.runner_gone_after"),
+        (|c| c.policy.advanced.stall_after = Span(0), "policy.advanced.stall_after"),
+        (|c| c.policy.advanced.background_max = Span(0), "policy.advanced.background_max"),
+        (|c| c.policy.advanced.awaiting_after = Span(0), "policy.advanced.awaiting_after"),
+        (|c| c.runner.kill_limit = Span(0), "runner.kill_limit"),
+        (|c| c.schedule.pass_limit = Span(0), "schedule.pass_limit"),
+        (|c| c.limits.connect_timeout = Span(0), "limits.connect_timeout"),
+        (|c| c.limits.request_timeout = Span(0), "limits.request_timeout"),
+        (|c| c.limits.end_timeout = Span(0), "limits.end_timeout"),
+        (|c| c.limits.response_bytes.0 = 0, "limits.response_bytes"),
+        (|c| c.limits.runners_at_once = 0, "limits.runners_at_once"),
+        (|c| c.limits.stops_at_once = 0, "limits.stops_at_once"),
+        (|c| c.limits.stops_per_runner = 0, "limits.stops_per_runner"),
+        (|c| c.retention.ended = Span(0), "retention.ended"),
+        (|c| c.retention.timeline = Span(c.retention.ended.0 - 1), "retention.timeline"),
+        (|c| c.schedule.sweep = "0 0 30 2 *".to_owned(), "schedule.sweep"),
+        (|c| c.schedule.timezone = "Mars/Olympus".to_owned(), "schedule.timezone"),
+        (|c| c.store.url = "postgres://db/sexton".to_owned(), "store.url"),
+    ];
+
+    #[test]
+    fn the_shipped_settings_are_fine() {
+        assert_eq!(faults(|_| ()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn each_contradiction_is_refused_by_name_and_alone() {
+        for (change, key) in REFUSED {
+            let found = faults(change);
+            assert_eq!(found.len(), 1, "{key}: {found:?}");
+            assert!(found[0].starts_with(key), "{key}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn limits_at_their_edge_are_fine() {
+        let edge = faults(|c| {
+            c.policy.idle_after = Span(SECOND);
+            c.policy.activity_throttle = Span(SECOND / 4);
+            c.policy.driver_stale_after = Span(SECOND);
+        });
+        assert_eq!(edge, Vec::<String>::new());
+        assert_eq!(faults(|c| c.policy.activity_throttle = Span(0)), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_window_under_a_second_is_refused_with_what_no_longer_fits_into_it() {
+        let found = faults(|c| c.policy.idle_after = Span(999));
+        assert_eq!(found.len(), 3, "{found:?}");
+        assert!(found[0].starts_with("policy.idle_after is 999ms"), "{found:?}");
+        let found = faults(|c| c.policy.idle_after = Span(2 * MINUTE));
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].contains("(1m)") && found[0].contains("(2m)"), "{found:?}");
+        assert!(faults(|c| c.policy.idle_after = Span(HOUR)).is_empty());
+    }
+
+    #[test]
+    fn nobody_listens_beyond_this_machine() {
+        for address in ["0.0.0.0:7117", "[::]:7117", "192.168.1.2:7117", "8.8.8.8:0"] {
+            let found = faults(|c| c.server.listen = address.parse().unwrap());
+            assert!(found[0].contains("serves one owner on this machine only"), "{found:?}");
+            assert!(found[0].starts_with("server.listen"), "{found:?}");
+            let found = faults(|c| c.runner.listen = address.parse().unwrap());
+            assert!(found[0].starts_with("runner.listen"), "{found:?}");
+        }
+        for address in ["127.0.0.1:0", "127.9.9.9:1", "[::1]:7117"] {
+            assert!(faults(|c| c.server.listen = address.parse().unwrap()).is_empty(), "{address}");
+        }
+    }
+
+    #[test]
+    fn worker_and_runner_need_two_ports() {
+        let found = faults(|c| c.runner.listen = c.server.listen);
+        assert!(found[0].contains("server.listen and runner.listen"), "{found:?}");
+        let any_port = "127.0.0.1:0".parse().unwrap();
+        assert!(faults(|c| (c.runner.listen, c.server.listen) = (any_port, any_port)).is_empty());
+    }
+
+    #[test]
+    fn engines_need_a_name_and_a_program() {
+        let engine = |command: &[&str], variable: Option<&str>| EngineConfig {
+            command: command.iter().map(|word| (*word).to_owned()).collect(),
+            env: variable.map(|name| (name.to_owned(), "x".to_owned())).into_iter().collect(),
+        };
+        for (name, bad) in [
+            ("a b", engine(&["cat"], None)),
+            ("", engine(&["cat"], None)),
+            ("cat", engine(&[], None)),
+            ("cat", engine(&[" "], None)),
+            ("cat", engine(&["cat", "\0"], None)),
+            ("cat", engine(&["cat"], Some("A=B"))),
+            ("cat", engine(&["cat"], Some(""))),
+        ] {
+            let found = faults(|c| drop(c.engines.insert(name.to_owned(), bad.clone())));
+            assert_eq!(found.len(), 1, "{name} {bad:?}: {found:?}");
+            assert!(found[0].starts_with(&format!("engines.{name}: ")), "{found:?}");
+        }
+        assert!(faults(|c| drop(c.engines.insert("cat".to_owned(), engine(&["cat"], Some("A"))))).is_empty());
+    }
+}

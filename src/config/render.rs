@@ -1,0 +1,59 @@
+//! Prints the effective settings as TOML, without what must not be shown around.
+
+use crate::config::Config;
+
+/// What stands in place of a value that may be a secret.
+const HIDDEN: &str = "(hidden)";
+
+/// Writes the settings as TOML that could be read again, but for the values of the engines' environment variables and a
+/// password in the store's URL, which are hidden: people paste this into bug reports.
+#[must_use]
+pub fn render(config: &Config) -> String {
+    let mut shown = config.clone();
+    shown.store.url = without_password(&shown.store.url);
+    for value in shown.engines.values_mut().flat_map(|engine| engine.env.values_mut()) {
+        HIDDEN.clone_into(value);
+    }
+    toml::to_string(&shown).unwrap_or_else(|error| format!("# the settings cannot be printed: {error}\n"))
+}
+
+fn without_password(url: &str) -> String {
+    let parts = url.split_once("://").and_then(|(scheme, rest)| Some((scheme, rest.rsplit_once('@')?)));
+    match parts {
+        Some((scheme, (login, rest))) if login.contains(':') => {
+            let user = login.split(':').next().unwrap_or_default();
+            format!("{scheme}://{user}:{HIDDEN}@{rest}")
+        }
+        _ => url.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::config::EngineConfig;
+
+    #[test]
+    fn the_defaults_print_and_read_back() {
+        let defaults = Config::defaults();
+        assert_eq!(toml::from_str::<Config>(&render(&defaults)), Ok(defaults));
+    }
+
+    #[test]
+    fn what_may_be_a_secret_is_hidden() {
+        let mut config = Config::defaults();
+        let env = BTreeMap::from([("API_KEY".to_owned(), "hunter2".to_owned())]);
+        config.engines.insert("claude".to_owned(), EngineConfig { command: vec!["claude".to_owned()], env });
+        config.store.url = "postgres://ada:hunter2@db/sexton".to_owned();
+        let text = render(&config);
+        assert!(!text.contains("hunter2"), "{text}");
+        assert!(text.contains("API_KEY") && text.contains("postgres://ada:(hidden)@db/sexton"), "{text}");
+    }
+
+    #[test]
+    fn a_path_with_an_at_sign_is_no_password() {
+        assert_eq!(without_password("sqlite:///home/a@b/c.db"), "sqlite:///home/a@b/c.db");
+    }
+}

@@ -1,0 +1,3 @@
+//! When sweeps run.
+
+pub mod expression;
