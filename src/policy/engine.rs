@@ -102,7 +102,8 @@ fn question(engine: &EngineState, limits: &StopLimits) -> Option<EngineSays> {
 }
 
 fn is_unknown(engine: &EngineState) -> bool {
-    engine.generating == Told::Unknown
+    engine.unclear
+        || engine.generating == Told::Unknown
         || engine.background_tasks == Told::Unknown
         || engine.awaiting_input == Told::Unknown
         || engine.idle_ms == Told::Unknown
@@ -227,6 +228,7 @@ mod tests {
             assert_eq!(long_silent, EngineSays::MayStop(Verdict::Idle));
         }
         assert_eq!(with(|e| e.idle_ms = Told::Unknown), EngineSays::Undetermined);
+        assert_eq!(with(|e| e.unclear = true), EngineSays::Undetermined);
     }
 
     #[test]

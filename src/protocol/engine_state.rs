@@ -82,39 +82,42 @@ pub struct EngineState {
     /// How long ago the engine asked its question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub awaiting_ms: Option<Ms>,
+    /// One of the ages above was sent and could not be read, so the whole state counts as unknown. Never on the wire.
+    #[serde(skip)]
+    pub unclear: bool,
 }
 
-/// One element of the tracked set.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// One element of the tracked set. How it is read stands in `tracked_element.rs`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TrackedSession {
     /// The session whose engine this is.
     pub session_id: Id,
     /// Which start of the session the engine belongs to; a foreign runner may not know.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub generation: Option<i64>,
     /// The engine's name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub engine: Option<String>,
     /// What it is doing.
     #[serde(flatten)]
     pub state: EngineState,
     /// The process id of the engine.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<i64>,
     /// Memory of the whole process tree, in bytes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub rss_bytes: Option<i64>,
     /// Processor time of the whole process tree, in milliseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_ms: Option<i64>,
     /// How many clients are attached.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub attached: Option<i64>,
     /// What holds the process tree together: `subreaper`, `best_effort`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub containment: Option<String>,
     /// The engine's own id of the conversation.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub engine_session_id: Option<String>,
 }
 

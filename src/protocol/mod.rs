@@ -7,6 +7,8 @@ mod ended;
 mod engine_state;
 mod stop;
 pub mod tracked;
+mod tracked_element;
+mod untrusted;
 mod verbs;
 
 pub use ended::{Ended, EngineExit, ResumeCommand, StopStage};

@@ -1,6 +1,32 @@
 //! Reading a runner's answer to `GET /coding/sessions`: the tracked set, or why it is none.
+//!
+//! Pure: from status, headers and bytes to a [`Reading`]. An empty list is a real answer and closes rows; so nothing
+//! else may ever read as one. Whatever is not exactly what the protocol describes is [`Reading::Unrecognised`].
 
+use std::collections::HashSet;
+
+use serde::Deserialize;
+use serde::de::{MapAccess, SeqAccess};
+
+use crate::protocol::tracked_element::Element;
+use crate::protocol::untrusted::{Field, Fields, Piece, Read, quoted};
 use crate::protocol::{Ended, TrackedSession};
+use crate::session::Id;
+
+/// An HTTP answer, as far as its reading depends on it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Answer<'a> {
+    /// The status code.
+    pub status: u16,
+    /// The `Content-Type` header.
+    pub content_type: Option<&'a str>,
+    /// The `Content-Encoding` header.
+    pub content_encoding: Option<&'a str>,
+    /// The `Age` header: for how many seconds a cache has held the answer.
+    pub age: Option<&'a str>,
+    /// The body, whole.
+    pub body: &'a [u8],
+}
 
 /// What the answer must fit to be believed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -24,11 +50,11 @@ pub struct TrackedSet {
     pub runner_id: Option<String>,
     /// The epoch it showed.
     pub epoch: Option<i64>,
-    /// What a stop must copy to show how fresh its reason is.
+    /// What a stop must copy to show how fresh its reason is; only of a runner that speaks the protocol.
     pub stamp: Option<String>,
-    /// The engines that it holds. Ids may be listed twice.
+    /// The engines that it holds. Ids may be listed twice. One without a generation may belong to any start.
     pub tracked: Vec<TrackedSession>,
-    /// The engines that it remembers as gone.
+    /// The engines that it remembers as gone; only of a runner that speaks the protocol.
     pub ended: Vec<Ended>,
 }
 
@@ -37,8 +63,298 @@ pub struct TrackedSet {
 pub enum Reading {
     /// A tracked set; an empty one is a real answer.
     Tracked(TrackedSet),
-    /// Another runner, or an older state of this one, answered. A person decides.
+    /// A sound answer of another runner, or of an older state of this one. A person decides.
     Unknown(String),
     /// Anything else: nothing may be concluded from it.
     Unrecognised(String),
+}
+
+/// Reads an answer to `GET /coding/sessions`.
+///
+/// It is a tracked set if, and only if, all of this holds: the status is 200 and no cache, encoding or content type other
+/// than JSON stood in between; the body is one JSON object in UTF-8; `tracked` is there once and is a list of session
+/// ids or of objects with a `session_id`; and where they are there, each once, `complete` and `ready` are true, `error`
+/// and `next_page` are null, `ask` is the one asked, `runner_id` the one expected and `epoch` not lower than the highest
+/// seen. A runner that says `protocol`, or has ever said it, must send all of them, and a stamp. Versions above this
+/// build's are read the same way: the protocol only grows.
+///
+/// Only an answer that is sound in every other respect is [`Reading::Unknown`] for its `runner_id` or `epoch`.
+#[must_use]
+pub fn read_tracked(answer: &Answer<'_>, expected: &Expected) -> Reading {
+    match recognise(answer, expected) {
+        Err(why) => Reading::Unrecognised(why.chars().take(LONGEST_WHY).collect()),
+        Ok(set) => match another(&set, expected) {
+            Some(why) => Reading::Unknown(why),
+            None => Reading::Tracked(set),
+        },
+    }
+}
+
+/// The most characters of a reason; parts of it come from the answer.
+const LONGEST_WHY: usize = 240;
+
+fn recognise(answer: &Answer<'_>, expected: &Expected) -> Result<TrackedSet, String> {
+    check_envelope(answer)?;
+    let text = text(answer.body)?;
+    let Body { mut fields, tracked, ended } = parse(text)?;
+    check_claims(&fields, expected)?;
+    let protocol = protocol(&fields, expected)?;
+    let tracked = sessions(tracked)?;
+    let ended = if protocol.is_some() { records(text, ended)? } else { Vec::new() };
+    check_both(&tracked, &ended)?;
+    let mut said = |name: &str| fields.take(name).and_then(Field::into_text);
+    Ok(TrackedSet {
+        protocol,
+        runner_id: said("runner_id"),
+        stamp: said("stamp").filter(|_| protocol.is_some()),
+        epoch: fields.get("epoch").and_then(Field::as_int),
+        tracked,
+        ended,
+    })
+}
+
+/// Says why a sound answer is not one of the expected runner in its newest state.
+fn another(set: &TrackedSet, expected: &Expected) -> Option<String> {
+    if let (Some(shown), Some(known)) = (&set.runner_id, &expected.runner_id)
+        && shown != known
+    {
+        return Some(format!("the runner that answers calls itself {}, not {known:?}", quoted(shown)));
+    }
+    match (set.epoch, expected.epoch) {
+        (Some(shown), Some(highest)) if shown < highest => Some(format!(
+            "the runner is at epoch {shown} and has been at {highest}: its state folder was lost or restored"
+        )),
+        _ => None,
+    }
+}
+
+fn check_envelope(answer: &Answer<'_>) -> Result<(), String> {
+    if answer.status != 200 {
+        return Err(format!("the answer has status {}, not 200", answer.status));
+    }
+    if let Some(age) = answer.age
+        && age.trim().parse() != Ok(0_u64)
+    {
+        return Err(format!("the answer comes from a cache (Age: {})", quoted(age)));
+    }
+    match answer.content_encoding {
+        Some(encoding) if !encoding.trim().eq_ignore_ascii_case("identity") => {
+            Err(format!("the answer is encoded as {}, which was not asked for", quoted(encoding)))
+        }
+        _ => answer.content_type.map_or(Ok(()), check_content_type),
+    }
+}
+
+fn check_content_type(content_type: &str) -> Result<(), String> {
+    let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    if essence == "application/json" || essence.ends_with("+json") {
+        return Ok(());
+    }
+    Err(format!("the answer is not JSON: its content type is {}", quoted(content_type)))
+}
+
+fn text(body: &[u8]) -> Result<&str, String> {
+    let text = std::str::from_utf8(body).map_err(|_| "the answer is not text in UTF-8")?;
+    if text.starts_with('\u{feff}') {
+        return Err("the answer begins with a byte order mark, which JSON does not allow".to_owned());
+    }
+    if text.trim().is_empty() {
+        return Err("the answer has no body".to_owned());
+    }
+    Ok(text)
+}
+
+fn parse(text: &str) -> Result<Body, String> {
+    match serde_json::from_str::<Read<Result<Body, String>>>(text) {
+        Ok(Read(body)) => body,
+        Err(error) if error.is_eof() => Err("the answer is cut off: its JSON does not end".to_owned()),
+        Err(error) => Err(format!("the answer is not JSON: {error}")),
+    }
+}
+
+/// Checks what may be missing but must not be wrong.
+fn check_claims(fields: &Fields, expected: &Expected) -> Result<(), String> {
+    for name in ["ready", "complete"] {
+        claim(fields, name, "true", |field| field.as_bool() == Some(true))?;
+    }
+    for name in ["error", "next_page"] {
+        claim(fields, name, "null", |field| *field == Field::Null)?;
+    }
+    claim(fields, "ask", "the one asked", |field| *field == Field::Text(expected.ask.clone()))?;
+    claim(fields, "runner_id", "a runner's name", |field| matches!(field, Field::Text(name) if !name.is_empty()))?;
+    claim(fields, "epoch", "a whole number", |field| field.as_int().is_some_and(|epoch| epoch >= 0))?;
+    claim(fields, "protocol", "a number from 1", |field| field.as_int().is_some_and(|version| version >= 1))?;
+    claim(fields, "stamp", "there once", |field| *field != Field::Twice)
+}
+
+fn claim(fields: &Fields, name: &str, wanted: &str, holds: impl Fn(&Field) -> bool) -> Result<(), String> {
+    match fields.get(name) {
+        Some(field) if !holds(field) => Err(format!("{name:?} is {}", field.is_not(wanted))),
+        _ => Ok(()),
+    }
+}
+
+/// Returns the protocol version, after checking that a runner which speaks the protocol said all that it must.
+fn protocol(fields: &Fields, expected: &Expected) -> Result<Option<i64>, String> {
+    let Some(version) = fields.get("protocol").and_then(Field::as_int) else {
+        if expected.speaks_protocol {
+            return Err("the runner has spoken the protocol before, and this answer does not".to_owned());
+        }
+        return Ok(None);
+    };
+    for name in ["runner_id", "epoch", "stamp", "ask", "ready", "complete"] {
+        if fields.get(name).is_none() {
+            return Err(format!("{name:?} is missing, which a runner that says \"protocol\" must send"));
+        }
+    }
+    claim(fields, "runner_id", "an id", |field| matches!(field, Field::Text(name) if Id::fits(name)))?;
+    claim(
+        fields,
+        "stamp",
+        "a text that says something",
+        |field| matches!(field, Field::Text(stamp) if !stamp.is_empty()),
+    )?;
+    Ok(Some(version))
+}
+
+fn sessions(tracked: Option<Listed>) -> Result<Vec<TrackedSession>, String> {
+    match tracked {
+        None => Err("\"tracked\" is missing".to_owned()),
+        Some(Listed::Sessions(sessions)) => Ok(sessions),
+        Some(Listed::Spoilt { at, why }) => Err(format!("element {at} of \"tracked\" is no session: {why}")),
+        Some(Listed::Odd(field)) => Err(format!("\"tracked\" is {}", field.is_not("a list"))),
+    }
+}
+
+/// Reads the end records, each of which closes a row: an odd one spoils the whole answer.
+fn records(text: &str, shape: Option<Records>) -> Result<Vec<Ended>, String> {
+    #[derive(Deserialize)]
+    struct Part {
+        ended: Vec<Ended>,
+    }
+    match shape {
+        None => return Ok(Vec::new()),
+        Some(Records::Objects) => {}
+        Some(Records::Spoilt { at, field }) => {
+            return Err(format!("element {at} of \"ended\" is {}", field.is_not("a record")));
+        }
+        Some(Records::Odd(field)) => return Err(format!("\"ended\" is {}", field.is_not("a list"))),
+    }
+    let part: Part = serde_json::from_str(text).map_err(|error| format!("\"ended\" does not read: {error}"))?;
+    match part.ended.iter().find(|record| record.generation < 1 || record.reason.trim().is_empty()) {
+        Some(record) => Err(format!("the \"ended\" record of {} lacks a generation or a reason", record.session_id)),
+        None => Ok(part.ended),
+    }
+}
+
+/// Refuses an answer that says of the same start of a session that its engine is there and that it is gone.
+fn check_both(tracked: &[TrackedSession], ended: &[Ended]) -> Result<(), String> {
+    if ended.is_empty() {
+        return Ok(());
+    }
+    let held: HashSet<(&Id, i64)> = tracked.iter().filter_map(|one| Some((&one.session_id, one.generation?))).collect();
+    match ended.iter().find(|record| held.contains(&(&record.session_id, record.generation))) {
+        Some(record) => Err(format!("session {} is both tracked and ended", record.session_id)),
+        None => Ok(()),
+    }
+}
+
+/// The keys that stand beside the two lists and mean something.
+const KEYS: &[&str] = &["complete", "ready", "error", "next_page", "ask", "runner_id", "epoch", "protocol", "stamp"];
+
+/// The answer's object, every known key read once.
+#[derive(Default)]
+struct Body {
+    fields: Fields,
+    tracked: Option<Listed>,
+    ended: Option<Records>,
+}
+
+impl<'de> Piece<'de> for Result<Body, String> {
+    fn scalar(value: Field) -> Self {
+        Err(format!("the answer is {}, not an object", value.describe()))
+    }
+
+    fn object<A: MapAccess<'de>>(mut object: A) -> Result<Self, A::Error> {
+        let mut body = Body::default();
+        while let Some(key) = object.next_key::<String>()? {
+            match key.as_str() {
+                "tracked" => {
+                    let Read(listed) = object.next_value()?;
+                    body.tracked = Some(if body.tracked.is_some() { Listed::Odd(Field::Twice) } else { listed });
+                }
+                "ended" => {
+                    let Read(records) = object.next_value()?;
+                    body.ended = Some(if body.ended.is_some() { Records::Odd(Field::Twice) } else { records });
+                }
+                other => {
+                    let Read(value) = object.next_value::<Read<Field>>()?;
+                    if let Some(known) = KEYS.iter().find(|known| **known == other) {
+                        body.fields.put(known, value);
+                    }
+                }
+            }
+        }
+        Ok(Ok(body))
+    }
+}
+
+/// What stood under `tracked`.
+enum Listed {
+    Sessions(Vec<TrackedSession>),
+    /// An element, counted from 1, that is no session.
+    Spoilt {
+        at: usize,
+        why: String,
+    },
+    Odd(Field),
+}
+
+impl<'de> Piece<'de> for Listed {
+    fn scalar(value: Field) -> Self {
+        Self::Odd(value)
+    }
+
+    fn list<A: SeqAccess<'de>>(mut list: A) -> Result<Self, A::Error> {
+        let mut sessions = Vec::new();
+        while let Some(Read(Element(element))) = list.next_element()? {
+            match element {
+                Ok(session) => sessions.push(session),
+                Err(why) => {
+                    while list.next_element::<Read<Field>>()?.is_some() {}
+                    return Ok(Self::Spoilt { at: sessions.len() + 1, why });
+                }
+            }
+        }
+        Ok(Self::Sessions(sessions))
+    }
+}
+
+/// What stood under `ended`, before its records are read.
+enum Records {
+    Objects,
+    /// An element, counted from 1, that is no object.
+    Spoilt {
+        at: usize,
+        field: Field,
+    },
+    Odd(Field),
+}
+
+impl<'de> Piece<'de> for Records {
+    fn scalar(value: Field) -> Self {
+        Self::Odd(value)
+    }
+
+    fn list<A: SeqAccess<'de>>(mut list: A) -> Result<Self, A::Error> {
+        let mut read = Self::Objects;
+        let mut at = 0;
+        while let Some(Read(field)) = list.next_element::<Read<Field>>()? {
+            at += 1;
+            if field != Field::Object && matches!(read, Self::Objects) {
+                read = Self::Spoilt { at, field };
+            }
+        }
+        Ok(read)
+    }
 }

@@ -1,1 +1,6 @@
-fn main() {}
+//! The integration tests: one binary, one file per subject.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod tracked_fixtures;
+mod tracked_fuzz;
