@@ -1,0 +1,317 @@
+//! What one engine is doing and since when it has been silent: pure bookkeeping, told the time by its caller.
+//!
+//! Every age is measured on a clock that stands still while the machine sleeps. Where a line could mean two things, the
+//! reading that keeps the engine alive longer is taken.
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use crate::protocol::{EngineState, Told};
+use crate::runner::engines::Event;
+use crate::time::Ms;
+
+/// How many background tasks are told apart; more than these only keep the others fresh.
+const TASKS_MOST: usize = 10_000;
+
+/// The doings of one engine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Doings {
+    /// It has spoken of a turn, so output outside of one is no work.
+    tells_turns: bool,
+    /// It has spoken of a turn, a task, a question or a wake-up.
+    tells_state: bool,
+    /// When the running turn was last heard.
+    turn: Option<Ms>,
+    /// When each live background task was last heard, by the hash of its id, so that a hostile id costs no memory.
+    tasks: BTreeMap<u64, Ms>,
+    /// When it asked its open question.
+    asked: Option<Ms>,
+    /// When it will wake up by itself.
+    wake: Option<Ms>,
+    /// When something last used it.
+    used: Ms,
+    /// Its output has ended while it lives, so its state cannot be told any more.
+    mute: bool,
+}
+
+impl Doings {
+    /// Makes the doings of an engine that is started `now`, which is a use.
+    #[must_use]
+    pub(crate) fn started(now: Ms) -> Self {
+        Self {
+            tells_turns: false,
+            tells_state: false,
+            turn: None,
+            tasks: BTreeMap::new(),
+            asked: None,
+            wake: None,
+            used: now,
+            mute: false,
+        }
+    }
+
+    /// Takes note that somebody uses it.
+    pub(crate) fn touch(&mut self, now: Ms) {
+        self.used = self.used.max(now);
+    }
+
+    /// Takes note of a message on its way to it, which answers an open question; returns when that had been asked.
+    pub(crate) fn message(&mut self, now: Ms) -> Option<Ms> {
+        self.touch(now);
+        self.asked.take()
+    }
+
+    /// Takes note that the message never reached it, so its question, asked at `asked`, is still open.
+    pub(crate) fn not_taken(&mut self, asked: Option<Ms>) {
+        self.asked = self.asked.or(asked);
+    }
+
+    /// Takes note that its output has ended.
+    pub(crate) fn fell_mute(&mut self) {
+        self.mute = true;
+    }
+
+    /// Takes note of one line of its output.
+    pub(crate) fn heard(&mut self, event: &Event, now: Ms) {
+        self.learn(event);
+        match event {
+            Event::TurnStarted => {
+                self.turn = Some(now);
+                self.asked = None;
+                // A wake-up that is due is what began this turn.
+                self.wake = self.wake.filter(|due| *due > now);
+                self.touch(now);
+            }
+            Event::TurnEnded => {
+                self.turn = None;
+                self.touch(now);
+            }
+            Event::BackgroundStarted(id) => {
+                self.task_heard(id, now, self.tasks.len() < TASKS_MOST);
+                self.touch(now);
+            }
+            Event::BackgroundEnded(id) => {
+                self.tasks.remove(&key(id));
+                self.touch(now);
+            }
+            Event::AwaitingInput => self.asks(now),
+            Event::InputReceived => {
+                if self.asked.take().is_some() {
+                    self.touch(now);
+                }
+                self.turn_heard(now);
+            }
+            Event::WakeScheduled(ms) => self.wake = Some(now.saturating_add(*ms)),
+            Event::WakeCleared => self.wake = None,
+            Event::Output { task } => self.output(task.as_deref(), now),
+            Event::Session(_) | Event::Status => {}
+        }
+    }
+
+    /// Returns what a runner tells about it.
+    #[must_use]
+    pub(crate) fn state(&self, now: Ms, stall_after: Ms) -> EngineState {
+        let ago = |then: Ms| (now - then).max(0);
+        let turn_silent = self.turn.map(ago);
+        let count = u32::try_from(self.tasks.len()).unwrap_or(u32::MAX);
+        EngineState {
+            generating: self.tell(self.tells_turns, self.turn.is_some()),
+            background_tasks: self.tell(self.tells_state, count),
+            awaiting_input: self.tell(self.tells_state, self.asked.is_some()),
+            stalled: self.tell(self.tells_turns, turn_silent.is_some_and(|ms| ms >= stall_after)),
+            next_wake_in_ms: self.wake.map(|due| due.saturating_sub(now)),
+            idle_ms: Told::Is(ago(self.used)),
+            turn_silent_ms: turn_silent,
+            background_silent_ms: self.tasks.values().max().copied().map(ago),
+            awaiting_ms: self.asked.map(ago),
+        }
+    }
+
+    /// A fact that the engine cannot tell is not sent; one that it cannot tell any more is unknown.
+    fn tell<T>(&self, tells: bool, value: T) -> Told<T> {
+        match (self.mute, tells) {
+            (true, _) => Told::Unknown,
+            (false, true) => Told::Is(value),
+            (false, false) => Told::Silent,
+        }
+    }
+
+    fn learn(&mut self, event: &Event) {
+        let turn = matches!(event, Event::TurnStarted | Event::TurnEnded);
+        let says_nothing = matches!(event, Event::Output { .. } | Event::Session(_) | Event::Status);
+        self.tells_turns |= turn;
+        self.tells_state |= !says_nothing;
+    }
+
+    /// A question that is repeated outside of a turn is neither newer nor a use, or a ticking one would live for ever.
+    fn asks(&mut self, now: Ms) {
+        if self.turn.is_some() || self.asked.is_none() {
+            self.asked = Some(now);
+            self.touch(now);
+            self.turn_heard(now);
+        }
+    }
+
+    fn output(&mut self, task: Option<&str>, now: Ms) {
+        let known = task.filter(|id| self.tasks.contains_key(&key(id)));
+        let works = self.turn.is_some() || !self.tasks.is_empty();
+        match known {
+            Some(id) => self.task_heard(id, now, false),
+            // It may be any of them.
+            None => self.tasks.values_mut().for_each(|heard| *heard = now),
+        }
+        self.turn_heard(now);
+        if works || !self.tells_turns {
+            self.touch(now);
+        }
+    }
+
+    fn turn_heard(&mut self, now: Ms) {
+        if self.turn.is_some() {
+            self.turn = Some(now);
+            self.touch(now);
+        }
+    }
+
+    fn task_heard(&mut self, id: &str, now: Ms, may_add: bool) {
+        if may_add || self.tasks.contains_key(&key(id)) {
+            self.tasks.insert(key(id), now);
+        } else if let Some(heard) = self.tasks.values_mut().next() {
+            *heard = now;
+        }
+    }
+}
+
+fn key(id: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    id.hash(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STALL: Ms = 1_000;
+
+    fn told(lines: &[(Ms, Event)]) -> Doings {
+        let mut doings = Doings::started(0);
+        for (at, event) in lines {
+            doings.heard(event, *at);
+        }
+        doings
+    }
+
+    fn output() -> Event {
+        Event::Output { task: None }
+    }
+
+    fn of(task: &str) -> Event {
+        Event::Output { task: Some(task.to_owned()) }
+    }
+
+    fn begun(task: &str) -> Event {
+        Event::BackgroundStarted(task.to_owned())
+    }
+
+    fn settled(task: &str) -> Event {
+        Event::BackgroundEnded(task.to_owned())
+    }
+
+    fn idle(doings: &Doings, now: Ms) -> Ms {
+        doings.state(now, STALL).idle_ms.value().unwrap()
+    }
+
+    #[test]
+    fn an_engine_that_never_told_its_turns_sends_no_state_and_any_output_is_a_use() {
+        let doings = told(&[(10, output()), (20, Event::Session("c".into())), (30, Event::Status)]);
+        let state = doings.state(50, STALL);
+        assert_eq!((state.generating, state.background_tasks), (Told::Silent, Told::Silent));
+        assert_eq!((state.awaiting_input, state.stalled), (Told::Silent, Told::Silent));
+        assert_eq!(state.idle_ms, Told::Is(40));
+    }
+
+    #[test]
+    fn the_idle_clock_starts_when_the_turn_ends() {
+        let doings = told(&[(10, Event::TurnStarted), (20, output()), (500, Event::TurnEnded), (600, output())]);
+        assert_eq!(idle(&doings, 600), 100, "output outside of a turn is no use");
+        assert_eq!(doings.state(600, STALL).generating, Told::Is(false));
+    }
+
+    #[test]
+    fn the_idle_clock_starts_when_the_last_task_ends() {
+        let doings = told(&[
+            (0, Event::TurnStarted),
+            (1, begun("a")),
+            (2, begun("b")),
+            (3, Event::TurnEnded),
+            (100, settled("a")),
+        ]);
+        assert_eq!(doings.state(150, STALL).background_tasks, Told::Is(1));
+        let mut doings = doings;
+        doings.heard(&settled("b"), 300);
+        assert_eq!((idle(&doings, 350), doings.state(350, STALL).background_tasks), (50, Told::Is(0)));
+    }
+
+    #[test]
+    fn output_of_one_task_keeps_that_one_fresh_and_status_lines_none() {
+        let quiet = [(0, Event::TurnStarted), (0, begun("a")), (0, begun("b")), (0, Event::TurnEnded)];
+        let mut doings = told(&quiet);
+        doings.heard(&Event::Status, 50);
+        assert_eq!(doings.state(60, STALL).background_silent_ms, Some(60));
+        doings.heard(&of("a"), 70);
+        assert_eq!((doings.state(80, STALL).background_silent_ms, idle(&doings, 80)), (Some(10), 10));
+        doings.heard(&settled("a"), 90);
+        assert_eq!(doings.state(100, STALL).background_silent_ms, Some(100), "b has been silent all the time");
+    }
+
+    #[test]
+    fn a_silent_turn_stalls_exactly_at_its_limit() {
+        let doings = told(&[(0, Event::TurnStarted)]);
+        assert_eq!(doings.state(STALL - 1, STALL).stalled, Told::Is(false));
+        assert_eq!(doings.state(STALL, STALL).stalled, Told::Is(true));
+        assert_eq!(doings.state(STALL, STALL).turn_silent_ms, Some(STALL));
+    }
+
+    #[test]
+    fn a_question_is_as_old_as_its_first_asking_and_a_message_answers_it() {
+        let mut doings = told(&[(0, Event::TurnStarted), (5, Event::TurnEnded), (10, Event::AwaitingInput)]);
+        doings.heard(&Event::AwaitingInput, 50);
+        assert_eq!((doings.state(60, STALL).awaiting_ms, idle(&doings, 60)), (Some(50), 50));
+        let asked = doings.message(70);
+        assert_eq!((doings.state(70, STALL).awaiting_input, idle(&doings, 70)), (Told::Is(false), 0));
+        doings.not_taken(asked);
+        assert_eq!(doings.state(70, STALL).awaiting_ms, Some(60), "a message that was not taken answers nothing");
+    }
+
+    #[test]
+    fn a_wake_up_is_told_until_it_is_cleared_or_began_a_turn() {
+        let wake = (0, Event::WakeScheduled(100));
+        assert_eq!(told(std::slice::from_ref(&wake)).state(130, STALL).next_wake_in_ms, Some(-30));
+        let early = told(&[wake.clone(), (50, Event::TurnStarted)]);
+        assert_eq!(early.state(60, STALL).next_wake_in_ms, Some(40));
+        for end in [(100, Event::TurnStarted), (10, Event::WakeCleared)] {
+            assert_eq!(told(&[wake.clone(), end]).state(130, STALL).next_wake_in_ms, None);
+        }
+        let absurd = told(&[(0, Event::WakeScheduled(Ms::MIN)), (0, Event::WakeScheduled(Ms::MAX))]);
+        assert_eq!(absurd.state(10, STALL).next_wake_in_ms, Some(Ms::MAX - 10));
+    }
+
+    #[test]
+    fn an_engine_that_fell_mute_is_unknown() {
+        let mut doings = told(&[(0, Event::TurnStarted), (1, Event::TurnEnded)]);
+        doings.fell_mute();
+        let state = doings.state(10, STALL);
+        assert_eq!((state.generating, state.background_tasks), (Told::Unknown, Told::Unknown));
+        assert_eq!(state.awaiting_input, Told::Unknown);
+    }
+
+    #[test]
+    fn a_flood_of_tasks_costs_bounded_memory_and_stays_protected() {
+        let mut doings = Doings::started(0);
+        for number in 0..TASKS_MOST + 50 {
+            doings.heard(&begun(&number.to_string()), 0);
+        }
+        assert_eq!(doings.tasks.len(), TASKS_MOST);
+    }
+}

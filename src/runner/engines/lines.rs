@@ -1,0 +1,103 @@
+//! The generic line form: any program that writes JSON lines and reads them; `docs/engines.md` describes it.
+
+use serde::Deserialize;
+
+use crate::protocol::ResumeCommand;
+use crate::runner::engines::{Engine, Event};
+use crate::runner::settings::EngineSpec;
+use crate::time::Ms;
+
+/// An engine that speaks the generic line form.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Lines;
+
+/// What a line may say. A line that does not fit is output.
+#[derive(Deserialize)]
+struct Line {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    id: Option<String>,
+    #[serde(default)]
+    engine_session_id: Option<String>,
+    #[serde(default)]
+    in_ms: Option<Ms>,
+}
+
+impl Engine for Lines {
+    fn parse(&self, line: &[u8]) -> Event {
+        let Ok(line) = serde_json::from_slice::<Line>(line) else { return Event::Output { task: None } };
+        match (line.kind.as_str(), line.id, line.engine_session_id, line.in_ms) {
+            ("session", _, Some(id), _) => Event::Session(id),
+            ("turn_started", ..) => Event::TurnStarted,
+            ("turn_ended", ..) => Event::TurnEnded,
+            ("background_started", Some(id), ..) => Event::BackgroundStarted(id),
+            ("background_ended", Some(id), ..) => Event::BackgroundEnded(id),
+            ("awaiting_input", ..) => Event::AwaitingInput,
+            ("input_received", ..) => Event::InputReceived,
+            ("wake_scheduled", _, _, Some(ms)) => Event::WakeScheduled(ms),
+            ("wake_cleared", ..) => Event::WakeCleared,
+            ("status", ..) => Event::Status,
+            (_, task, ..) => Event::Output { task },
+        }
+    }
+
+    fn message(&self, text: &str) -> Vec<u8> {
+        let mut line = serde_json::json!({"type": "message", "text": text}).to_string().into_bytes();
+        line.push(b'\n');
+        line
+    }
+
+    fn resume(&self, spec: &EngineSpec, engine_session_id: Option<&str>, cwd: &str) -> Option<ResumeCommand> {
+        let id = engine_session_id.filter(|_| !spec.resume.is_empty())?;
+        let command = spec.resume.iter().map(|part| part.replace("{engine_session_id}", id)).collect();
+        Some(ResumeCommand { command, cwd: cwd.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_has_one_meaning_and_the_rest_is_output() {
+        let id = || "b1".to_owned();
+        let cases = [
+            (r#"{"type":"session","engine_session_id":"b1"}"#, Event::Session(id())),
+            (r#"{"type":"turn_started"}"#, Event::TurnStarted),
+            (r#"{"type":"turn_ended","extra":[1]}"#, Event::TurnEnded),
+            (r#"{"type":"background_started","id":"b1"}"#, Event::BackgroundStarted(id())),
+            (r#"{"type":"background_ended","id":"b1"}"#, Event::BackgroundEnded(id())),
+            (r#"{"type":"awaiting_input"}"#, Event::AwaitingInput),
+            (r#"{"type":"input_received"}"#, Event::InputReceived),
+            (r#"{"type":"wake_scheduled","in_ms":5}"#, Event::WakeScheduled(5)),
+            (r#"{"type":"wake_cleared"}"#, Event::WakeCleared),
+            (r#"{"type":"status"}"#, Event::Status),
+            (r#"{"type":"output","id":"b1"}"#, Event::Output { task: Some(id()) }),
+            (r#"{"type":"background_started"}"#, Event::Output { task: None }),
+            (r#"{"type":"wake_scheduled","in_ms":"soon"}"#, Event::Output { task: None }),
+            (r#"{"type":7}"#, Event::Output { task: None }),
+            ("plain text", Event::Output { task: None }),
+            ("", Event::Output { task: None }),
+        ];
+        for (line, expected) in cases {
+            assert_eq!(Lines.parse(line.as_bytes()), expected, "{line}");
+        }
+        assert_eq!(Lines.parse(b"\xff\xfe"), Event::Output { task: None });
+    }
+
+    #[test]
+    fn a_message_is_one_line_whatever_it_says() {
+        let line = Lines.message("two\nlines \"quoted\"");
+        assert_eq!(line.iter().filter(|byte| **byte == b'\n').count(), 1);
+    }
+
+    #[test]
+    fn a_conversation_is_resumed_only_where_the_configuration_says_how() {
+        let spec = EngineSpec { resume: vec!["x".into(), "--id={engine_session_id}".into()], ..EngineSpec::default() };
+        let resume = Lines.resume(&spec, Some("7"), "/src").unwrap();
+        assert_eq!((resume.command, resume.cwd), (vec!["x".to_owned(), "--id=7".to_owned()], "/src".to_owned()));
+        assert_eq!(Lines.resume(&spec, None, "/src"), None);
+        assert_eq!(Lines.resume(&EngineSpec::default(), Some("7"), "/src"), None);
+    }
+}

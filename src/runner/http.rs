@@ -1,0 +1,143 @@
+//! The routes of `/coding`. Every answer, the framework's own refusals included, says who answers.
+
+use std::any::Any;
+
+use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
+use axum::extract::{DefaultBodyLimit, FromRequest, RawQuery, Request, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router, middleware};
+use serde::de::DeserializeOwned;
+use tower_http::catch_panic::CatchPanicLayer;
+
+use crate::protocol::{EndOutcome, EndRequest, ForgetRequest, MessageRequest, StartRequest, TouchRequest, path};
+use crate::runner::refusal::Refusal;
+use crate::runner::{Runner, auth};
+
+/// A message may be long, nothing else is.
+const BODY_MOST: usize = 8 * 1024 * 1024;
+
+/// Makes the router.
+pub(crate) fn router(runner: Runner) -> Router {
+    let panicking = runner.clone();
+    Router::new()
+        .route(path::HEALTH, get(health))
+        .route(path::SESSIONS, get(sessions))
+        .route(path::START, post(start))
+        .route(path::MESSAGES, post(messages))
+        .route(path::TOUCH, post(touch))
+        .route(path::FORGET, post(forget))
+        .route(path::END, post(end))
+        .fallback(no_route)
+        .method_not_allowed_fallback(no_method)
+        .layer(middleware::from_fn_with_state(runner.clone(), auth::check))
+        .layer(DefaultBodyLimit::max(BODY_MOST))
+        .layer(CatchPanicLayer::custom(move |_: Box<dyn Any + Send>| {
+            Refused(panicking.clone(), Refusal::internal("the runner hit a fault of its own")).into_response()
+        }))
+        .with_state(runner)
+}
+
+/// A refusal, with who refuses.
+pub(crate) struct Refused(pub Runner, pub Refusal);
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        let Self(runner, refusal) = self;
+        (refusal.status, Json(refusal.into_failure(runner.origin()))).into_response()
+    }
+}
+
+/// The body of a request to a runner that is ready.
+struct Body<T>(T);
+
+impl<T: DeserializeOwned> FromRequest<Runner> for Body<T> {
+    type Rejection = Refused;
+
+    async fn from_request(request: Request, runner: &Runner) -> Result<Self, Refused> {
+        let refused = |refusal| Refused(runner.clone(), refusal);
+        let bytes = Bytes::from_request(request, runner).await.map_err(|error| refused(unreadable(&error)))?;
+        let body = serde_json::from_slice(&bytes);
+        let body = body.map_err(|error| refused(Refusal::bad(format!("the body cannot be understood: {error}"))))?;
+        if !runner.is_ready() {
+            return Err(refused(Refusal::not_ready("the runner does not know its engines again yet")));
+        }
+        Ok(Self(body))
+    }
+}
+
+fn unreadable(error: &BytesRejection) -> Refusal {
+    Refusal::new(error.status(), "bad_request", format!("the body cannot be read: {error}"))
+}
+
+async fn health(State(runner): State<Runner>) -> Response {
+    Json(runner.health()).into_response()
+}
+
+async fn sessions(State(runner): State<Runner>, RawQuery(query): RawQuery) -> Response {
+    let ask = query.iter().flat_map(|query| query.split('&')).find_map(|pair| pair.strip_prefix("ask="));
+    // It is random text of the caller's own making, so it never needs decoding.
+    let ask = ask.filter(|ask| ask.len() <= 128).map(str::to_owned);
+    Json(runner.list(ask).await).into_response()
+}
+
+async fn start(State(runner): State<Runner>, Body(request): Body<StartRequest>) -> Response {
+    let starting = runner.clone();
+    answered(runner, detached(async move { starting.start(request).await }).await)
+}
+
+async fn messages(State(runner): State<Runner>, Body(request): Body<MessageRequest>) -> Response {
+    let delivering = runner.clone();
+    answered(runner, detached(async move { delivering.message(request).await }).await)
+}
+
+async fn touch(State(runner): State<Runner>, Body(request): Body<TouchRequest>) -> Response {
+    let touched = runner.touch(&request);
+    answered(runner, touched)
+}
+
+async fn forget(State(runner): State<Runner>, Body(request): Body<ForgetRequest>) -> Response {
+    let forgotten = runner.forget(request).await;
+    answered(runner, forgotten)
+}
+
+async fn end(State(runner): State<Runner>, Body(request): Body<EndRequest>) -> Response {
+    let ending = runner.clone();
+    match detached(async move { ending.end(request).await }).await {
+        Ok(answer) => {
+            let status = match answer.outcome {
+                EndOutcome::Stopped | EndOutcome::AlreadyStopped => StatusCode::OK,
+                EndOutcome::NotTracked => StatusCode::NOT_FOUND,
+                EndOutcome::Refused => StatusCode::CONFLICT,
+                EndOutcome::Accepted => StatusCode::ACCEPTED,
+            };
+            (status, Json(answer)).into_response()
+        }
+        Err(refusal) => Refused(runner, refusal).into_response(),
+    }
+}
+
+/// Runs a verb to its end, also when the caller hangs up in its middle.
+async fn detached<T: Send + 'static>(
+    verb: impl Future<Output = Result<T, Refusal>> + Send + 'static,
+) -> Result<T, Refusal> {
+    let done = tokio::spawn(verb).await;
+    done.unwrap_or_else(|_| Err(Refusal::internal("the runner hit a fault of its own")))
+}
+
+fn answered<T: serde::Serialize>(runner: Runner, result: Result<T, Refusal>) -> Response {
+    match result {
+        Ok(answer) => Json(answer).into_response(),
+        Err(refusal) => Refused(runner, refusal).into_response(),
+    }
+}
+
+async fn no_route(State(runner): State<Runner>) -> Refused {
+    Refused(runner, Refusal::new(StatusCode::NOT_FOUND, "bad_request", "there is no such route"))
+}
+
+async fn no_method(State(runner): State<Runner>) -> Refused {
+    Refused(runner, Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "bad_request", "the route has no such method"))
+}

@@ -1,0 +1,100 @@
+//! What is about to be done with an engine, on disk before it is done.
+//!
+//! The file of a start carries the generation in its name, so that even a damaged one says which engine it was.
+
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use serde::{Deserialize, Serialize};
+
+use crate::protocol::ResumeCommand;
+use crate::runner::files;
+use crate::session::Id;
+use crate::time::UtcMs;
+
+/// An engine is about to be started.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct StartIntent {
+    /// The engine's name.
+    pub(crate) engine: String,
+    /// The folder to run it in.
+    pub(crate) cwd: String,
+    /// On whose behalf.
+    pub(crate) owner_id: Option<String>,
+    /// The boot in which it runs.
+    pub(crate) boot_id: String,
+    /// When.
+    pub(crate) at: UtcMs,
+}
+
+/// An engine is about to be stopped.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct EndIntent {
+    /// Which start of the session.
+    pub(crate) generation: i64,
+    /// Why.
+    pub(crate) reason: String,
+    /// The sweep that asked.
+    pub(crate) sweep_id: Option<Id>,
+    /// How the conversation is taken up again, while that is known.
+    #[serde(default)]
+    pub(crate) resume: Option<ResumeCommand>,
+}
+
+const END: &str = "end.json";
+
+/// Writes that the engine of `generation` is about to be started, or to be known under it.
+///
+/// # Errors
+/// When it cannot be written.
+pub(crate) fn write_start(folder: &Path, generation: i64, intent: &StartIntent) -> io::Result<()> {
+    files::make_folder(folder)?;
+    files::write_json(&start_path(folder, generation), intent)
+}
+
+/// Takes back what [`write_start`] wrote.
+///
+/// # Errors
+/// When it cannot be removed.
+pub(crate) fn remove_start(folder: &Path, generation: i64) -> io::Result<()> {
+    files::remove(&start_path(folder, generation))
+}
+
+/// Returns the highest generation that was to be started in the folder, with its intent or why that cannot be read.
+#[must_use]
+pub(crate) fn read_start(folder: &Path) -> Option<(i64, Result<StartIntent, String>)> {
+    let entries = fs::read_dir(folder).ok()?.flatten();
+    let generation = entries.filter_map(|entry| generation_of(&entry.file_name().to_string_lossy())).max()?;
+    let intent = files::read_json(&start_path(folder, generation)).map_err(|error| error.to_string());
+    Some((generation, intent.and_then(|intent| intent.ok_or_else(|| "it is gone".to_owned()))))
+}
+
+/// Writes that the engine is about to be stopped.
+///
+/// # Errors
+/// When it cannot be written; then nothing may be stopped.
+pub(crate) fn write_end(folder: &Path, intent: &EndIntent) -> io::Result<()> {
+    files::write_json(&folder.join(END), intent)
+}
+
+/// Takes back what [`write_end`] wrote.
+///
+/// # Errors
+/// When it cannot be removed.
+pub(crate) fn remove_end(folder: &Path) -> io::Result<()> {
+    files::remove(&folder.join(END))
+}
+
+/// Reads what [`write_end`] wrote; an unreadable one is as good as none, since the engine's end is known without it.
+#[must_use]
+pub(crate) fn read_end(folder: &Path) -> Option<EndIntent> {
+    files::read_json(&folder.join(END)).ok().flatten()
+}
+
+fn start_path(folder: &Path, generation: i64) -> PathBuf {
+    folder.join(format!("start.{generation}.json"))
+}
+
+fn generation_of(name: &str) -> Option<i64> {
+    name.strip_prefix("start.")?.strip_suffix(".json")?.parse().ok()
+}

@@ -1,0 +1,175 @@
+//! Following one engine from its start to the record of its end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use crate::protocol::{Ended, EngineExit};
+use crate::runner::link::Link;
+use crate::runner::pump::{self, Outgoing};
+use crate::runner::records::{self, Record};
+use crate::runner::session::{Ending, Session};
+use crate::runner::shim::wire::{Gone, News};
+use crate::runner::{Runner, survivors};
+
+/// How often a record that cannot be written is tried again.
+const WRITE_AGAIN: Duration = Duration::from_secs(1);
+/// How many times a killed shim's remains are looked for before they are called stuck.
+const ROUNDS: u32 = 250;
+
+impl Runner {
+    /// Follows the engine until nothing of it is left and its end is recorded.
+    pub(crate) async fn follow(self, session: Arc<Session>, mut link: Link, outgoing: mpsc::Receiver<Outgoing>) {
+        let shim = link.shim.id().and_then(|pid| i32::try_from(pid).ok());
+        let mut pumps = JoinSet::new();
+        if let Some(stdin) = link.shim.stdin.take() {
+            pumps.spawn(pump::write(Arc::clone(&session), stdin, outgoing));
+        }
+        if let Some(stdout) = link.shim.stdout.take() {
+            pumps.spawn(pump::read(Arc::clone(&session), stdout, Arc::clone(&self.settings().clock)));
+        }
+        if let Some(stderr) = link.shim.stderr.take() {
+            pumps.spawn(pump::read_errors(Arc::clone(&session), stderr));
+        }
+        session.runs(link.engine, shim);
+        let gone = self.listen(&session, &mut link).await;
+        session.closing.cancel();
+        // Nobody holds the pipes any more, but for processes that were handed them from elsewhere.
+        let _ = tokio::time::timeout(Duration::from_millis(200), async { while pumps.join_next().await.is_some() {} })
+            .await;
+        pumps.abort_all();
+        let _ = tokio::time::timeout(WRITE_AGAIN, link.shim.wait()).await;
+        self.conclude(&session, gone).await;
+    }
+
+    /// Hears the shim's news until everything is gone; none when the shim itself died first.
+    async fn listen(&self, session: &Arc<Session>, link: &mut Link) -> Option<Gone> {
+        let mut told = false;
+        loop {
+            let news = tokio::select! {
+                () = session.closing.cancelled(), if !told => {
+                    told = true;
+                    link.stop().await;
+                    continue;
+                }
+                news = link.news() => news,
+            };
+            match news {
+                Some(News::EngineExited { exit }) => left(session, exit),
+                Some(News::Stuck { left }) => {
+                    tracing::warn!(session_id = %session.id, left = ?left, "an engine cannot be killed");
+                    session.facts().stuck = left;
+                }
+                Some(News::Gone(gone)) => return Some(gone),
+                Some(News::Started { .. } | News::NotStarted { .. }) => {}
+                None => return None,
+            }
+        }
+    }
+
+    /// Records the end of an engine of which nothing is left, and lets it go.
+    ///
+    /// `gone` is the kernel's proof as the shim brought it. Without it, what carries the engine's marks is killed first,
+    /// and the engine stays tracked until none of that is left. It stays tracked as well until its record is on disk.
+    pub(crate) async fn conclude(&self, session: &Arc<Session>, gone: Option<Gone>) -> Ended {
+        let without_proof = gone.is_none();
+        {
+            let mut facts = session.facts();
+            let detail = without_proof.then(|| "the shim that held the engine died".to_owned());
+            session.begin_end(&mut facts, Ending { reason: "exited".to_owned(), detail, ..Ending::default() });
+        }
+        session.closing.cancel();
+        if without_proof {
+            self.free(session).await;
+        }
+        let record = Record::now(self.ended(session, gone), &*self.settings().clock);
+        self.keep(&record).await;
+        {
+            let mut known = self.known();
+            known.records.insert(record.clone());
+            known.sessions.remove(&session.id);
+        }
+        let folder = self.dir().session(&session.id);
+        if let Err(error) = std::fs::remove_dir_all(&folder) {
+            tracing::warn!(folder = %folder.display(), %error, "the folder of an ended session cannot be removed");
+        }
+        session.is_gone(record.ended.clone());
+        record.ended
+    }
+
+    async fn free(&self, session: &Session) {
+        loop {
+            let left = survivors::free(&self.dir().mark, &session.id, ROUNDS).await;
+            if left.is_empty() {
+                return;
+            }
+            tracing::warn!(session_id = %session.id, left = ?left, "what a killed shim left cannot be killed");
+            session.facts().stuck = left;
+        }
+    }
+
+    /// Writes the record to the disk, however long that takes: until then the engine's end is not told.
+    pub(crate) async fn keep(&self, record: &Record) {
+        loop {
+            let (runner, writing) = (self.clone(), record.clone());
+            let written = tokio::task::spawn_blocking(move || records::write(runner.dir(), &writing)).await;
+            match written {
+                Ok(Ok(())) => return,
+                Ok(Err(error)) => tracing::error!(%error, "an end record cannot be written; trying again"),
+                Err(error) => tracing::error!(%error, "an end record cannot be written; trying again"),
+            }
+            tokio::time::sleep(WRITE_AGAIN).await;
+        }
+    }
+
+    fn ended(&self, session: &Session, gone: Option<Gone>) -> Ended {
+        let complaints = session.complaints();
+        let facts = session.facts();
+        let ending = facts.ending.clone().unwrap_or_default();
+        let containment = if gone.is_some() || facts.shim.is_none() { "subreaper" } else { "best_effort" };
+        let gone = gone.unwrap_or_default();
+        let exit = gone.exit.or(facts.exit.clone());
+        let tells = matches!(ending.reason.as_str(), "start_failed" | "exited");
+        let sentences = [
+            ending.detail,
+            exit.as_ref().filter(|_| tells).map(described),
+            (!gone.left_behind.is_empty()).then(|| format!("left behind and ended: {}", gone.left_behind.join(", "))),
+            (tells && !complaints.is_empty()).then_some(complaints),
+        ];
+        let detail: Vec<String> = sentences.into_iter().flatten().collect();
+        let resume = session.engine.resume(&session.spec, facts.engine_session_id.as_deref(), &session.cwd);
+        Ended {
+            sweep_id: ending.sweep_id,
+            exit,
+            stages: gone.stages,
+            freed_bytes: ending.freed_bytes,
+            resume,
+            detail: (!detail.is_empty()).then(|| detail.join("; ")),
+            containment: Some(containment.to_owned()),
+            ..records::blank(session.id.clone(), facts.generation, &ending.reason)
+        }
+    }
+}
+
+/// Takes note that the engine's own process is gone. What it left behind may linger, unless it never got to work.
+fn left(session: &Session, exit: EngineExit) {
+    let mut facts = session.facts();
+    facts.exit = Some(exit);
+    let reason = if facts.settled { "exited" } else { "start_failed" };
+    let began = session.begin_end(&mut facts, Ending { reason: reason.to_owned(), ..Ending::default() });
+    let at_once = began && !facts.settled;
+    drop(facts);
+    if at_once {
+        session.closing.cancel();
+    }
+}
+
+fn described(exit: &EngineExit) -> String {
+    match (exit.code, exit.signal) {
+        (Some(code), _) => format!("the engine left with exit code {code}"),
+        (None, Some(signal)) => format!("the engine was ended by signal {signal}"),
+        (None, None) => "how the engine left is not known".to_owned(),
+    }
+}

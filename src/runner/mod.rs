@@ -1,0 +1,195 @@
+//! The daemon that owns the engines of one machine. The map, in reading order:
+//!
+//! - [`settings`] what it is told; `state_dir` the folder that is its own; [`Runner::open`] below
+//! - `http` and `auth`: the routes of `/coding`; `verbs`, `start` and `stop` what they do
+//! - `session` one engine under one lock; `doings` what it is doing, pure; `engines` how each kind speaks
+//! - `link` and `pump` talk with [`shim`], the parent of each engine; `life` follows one engine to its recorded end
+//! - `recover` what an earlier life of the runner left; `survivors` what a killed shim left
+//! - `records`, `intents`, `files` what is on disk; `process`, `usage` what the kernel shows
+//! - [`sample`] small engines for a demonstration
+//!
+//! An engine is called gone only when the kernel says that nothing of it is left, and that is on disk.
+
+mod auth;
+mod doings;
+mod engines;
+mod error;
+mod files;
+mod http;
+mod intents;
+mod life;
+mod link;
+mod process;
+mod pump;
+mod records;
+mod recover;
+mod refusal;
+pub mod sample;
+mod session;
+pub mod settings;
+pub mod shim;
+mod start;
+mod state_dir;
+mod stop;
+mod survivors;
+mod usage;
+mod verbs;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+pub use error::OpenError;
+pub use settings::{EngineSpec, Settings};
+pub use shim::wire::StopGraces;
+
+use crate::protocol::{Origin, PROTOCOL};
+use crate::runner::records::Records;
+use crate::runner::session::{Ending, Session};
+use crate::runner::state_dir::StateDir;
+use crate::session::Id;
+
+/// A runner on its state folder. Clones are the same runner.
+#[derive(Clone)]
+pub struct Runner {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    settings: Settings,
+    dir: StateDir,
+    boot_id: String,
+    known: Mutex<Known>,
+    /// One per session that was ever asked to start: only one start at a time.
+    gates: Mutex<HashMap<Id, Arc<tokio::sync::Mutex<()>>>>,
+    damaged: Mutex<Vec<String>>,
+    ready: AtomicBool,
+    leaving: AtomicBool,
+}
+
+/// The engines that it holds, and those that it remembers. An engine moves from one to the other under one lock, so no
+/// list ever misses it.
+#[derive(Default)]
+struct Known {
+    sessions: HashMap<Id, Arc<Session>>,
+    records: Records,
+}
+
+impl Runner {
+    /// Takes the state folder and reads the end records; [`serve`] then looks for what an earlier life left.
+    ///
+    /// # Errors
+    /// When the folder is in use, belongs to another runner, or cannot be read or written.
+    pub fn open(settings: Settings) -> Result<Self, OpenError> {
+        let dir = StateDir::take(&settings.state_dir, &settings.runner_id)?;
+        let unusable = |error| OpenError::Io(settings.state_dir.clone(), error);
+        let boot_id = process::boot_id().map_err(unusable)?;
+        let mut damaged = dir.quarantined();
+        let records = Records::load(&dir, &*settings.clock, &mut damaged).map_err(unusable)?;
+        let shared = Shared {
+            dir,
+            boot_id,
+            known: Mutex::new(Known { sessions: HashMap::new(), records }),
+            gates: Mutex::default(),
+            damaged: Mutex::new(damaged),
+            ready: AtomicBool::new(false),
+            leaving: AtomicBool::new(false),
+            settings,
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Returns how often the state folder was started from, this time included.
+    #[must_use]
+    pub fn epoch(&self) -> i64 {
+        self.shared.dir.epoch
+    }
+
+    fn settings(&self) -> &Settings {
+        &self.shared.settings
+    }
+
+    fn dir(&self) -> &StateDir {
+        &self.shared.dir
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.shared.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn damaged(&self) -> MutexGuard<'_, Vec<String>> {
+        self.shared.damaged.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_ready(&self) -> bool {
+        self.shared.ready.load(Ordering::Acquire)
+    }
+
+    fn is_leaving(&self) -> bool {
+        self.shared.leaving.load(Ordering::Acquire)
+    }
+
+    fn origin(&self) -> Origin {
+        Origin {
+            protocol: PROTOCOL,
+            runner_id: self.settings().runner_id.clone(),
+            epoch: self.epoch(),
+            ready: self.is_ready(),
+        }
+    }
+
+    fn session(&self, id: &Id) -> Option<Arc<Session>> {
+        self.known().sessions.get(id).cloned()
+    }
+
+    /// Returns how long a caller waits for a stop before it is told that it goes on without them.
+    fn stop_most(&self) -> Duration {
+        let most = self.settings().graces.longest() + crate::time::SECOND;
+        Duration::from_millis(u64::try_from(most).unwrap_or(u64::MAX))
+    }
+
+    /// Stops every engine, and waits until they are gone or the time for that is over.
+    async fn leave(&self) {
+        self.shared.leaving.store(true, Ordering::Release);
+        let sessions: Vec<_> = self.known().sessions.values().cloned().collect();
+        let ends = sessions.into_iter().map(|session| {
+            let runner = self.clone();
+            tokio::spawn(async move {
+                session.started().await;
+                let detail = Some("the runner was stopped, and its engines with it".to_owned());
+                let ending = Ending { reason: "exited".to_owned(), detail, ..Ending::default() };
+                runner.begin_stop(&session, ending).await;
+                let _ = tokio::time::timeout(runner.stop_most(), session.gone()).await;
+            })
+        });
+        futures_util::future::join_all(ends).await;
+    }
+}
+
+/// Answers on `listener` until `shutdown`, then stops every engine and returns.
+///
+/// # Errors
+/// When the listener fails.
+pub async fn serve(runner: Runner, listener: TcpListener, shutdown: CancellationToken) -> std::io::Result<()> {
+    let recovering = tokio::spawn({
+        let runner = runner.clone();
+        async move { runner.recover().await }
+    });
+    let asked = shutdown.clone();
+    let server = axum::serve(listener, http::router(runner.clone()))
+        .with_graceful_shutdown(async move { asked.cancelled().await })
+        .into_future();
+    let server = tokio::spawn(server);
+    shutdown.cancelled().await;
+    let _ = recovering.await;
+    runner.leave().await;
+    // A client that keeps its connection open keeps nobody here.
+    match tokio::time::timeout(Duration::from_secs(1), server).await {
+        Ok(Ok(served)) => served,
+        Ok(Err(_)) | Err(_) => Ok(()),
+    }
+}

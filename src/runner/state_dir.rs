@@ -1,0 +1,127 @@
+//! The state folder: who it belongs to, how often it was started from, and where everything in it lies.
+//!
+//! ```text
+//! runner.lock       locked for as long as a runner uses the folder
+//! identity.json     who the runner is, for ever
+//! epoch             +1 at each start, on disk before anything is reported
+//! sessions/ID/      one engine: its intents, its shim's lock and socket
+//! ended/ID.GEN.json one engine that is gone
+//! quarantine/       what could not be read, kept for a person
+//! ```
+
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::runner::error::OpenError;
+use crate::runner::files;
+use crate::session::Id;
+use crate::time::UtcMs;
+
+/// A state folder that this process alone uses.
+#[derive(Debug)]
+pub(crate) struct StateDir {
+    root: PathBuf,
+    /// The mark that every engine of this folder carries in its environment; no other folder has the same.
+    pub(crate) mark: String,
+    /// How often the folder was started from.
+    pub(crate) epoch: i64,
+    /// Held for as long as the folder is used.
+    _lock: File,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Identity {
+    runner_id: Id,
+    mark: String,
+}
+
+impl StateDir {
+    /// Takes the folder for `runner_id`, making it when it is not there, and counts the epoch up.
+    ///
+    /// # Errors
+    /// When another runner uses it, it belongs to another one, or it cannot be read or written.
+    pub(crate) fn take(root: &Path, runner_id: &Id) -> Result<Self, OpenError> {
+        let unusable = |error| OpenError::Io(root.to_owned(), error);
+        for folder in ["sessions", "ended", "quarantine"] {
+            files::make_folder(&root.join(folder)).map_err(unusable)?;
+        }
+        let lock = File::create(root.join("runner.lock")).map_err(unusable)?;
+        match lock.try_lock() {
+            Err(TryLockError::WouldBlock) => return Err(OpenError::InUse(root.to_owned())),
+            Err(TryLockError::Error(error)) => return Err(unusable(error)),
+            Ok(()) => {}
+        }
+        let mark = identity(root, runner_id)?;
+        let epoch = next_epoch(root)?;
+        Ok(Self { root: root.to_owned(), mark, epoch, _lock: lock })
+    }
+
+    /// Returns the folder of one session's engine.
+    #[must_use]
+    pub(crate) fn session(&self, id: &Id) -> PathBuf {
+        self.sessions().join(id.as_str())
+    }
+
+    /// Returns the folder of the sessions' folders.
+    #[must_use]
+    pub(crate) fn sessions(&self) -> PathBuf {
+        self.root.join("sessions")
+    }
+
+    /// Returns the folder of the end records.
+    #[must_use]
+    pub(crate) fn ended(&self) -> PathBuf {
+        self.root.join("ended")
+    }
+
+    /// Sets `path` aside for a person to look at, and returns a sentence about it.
+    ///
+    /// # Errors
+    /// When it cannot be moved.
+    pub(crate) fn quarantine(&self, path: &Path, why: &str, now: UtcMs) -> io::Result<String> {
+        let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();
+        let aside = self.root.join("quarantine").join(format!("{name}-{}", now.0));
+        fs::rename(path, &aside)?;
+        Ok(format!("{name} was damaged ({why}) and is kept as {}", aside.display()))
+    }
+
+    /// Returns how much lies in quarantine.
+    #[must_use]
+    pub(crate) fn quarantined(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.root.join("quarantine")).into_iter().flatten().flatten();
+        entries.map(|entry| format!("{} is damaged and kept for a person to look at", entry.path().display())).collect()
+    }
+}
+
+fn identity(root: &Path, runner_id: &Id) -> Result<String, OpenError> {
+    let path = root.join("identity.json");
+    match files::read_json::<Identity>(&path) {
+        Ok(Some(kept)) if kept.runner_id == *runner_id => Ok(kept.mark),
+        Ok(Some(kept)) => Err(OpenError::OtherRunner {
+            folder: root.to_owned(),
+            kept: kept.runner_id.to_string(),
+            given: runner_id.to_string(),
+        }),
+        Ok(None) => {
+            let identity = Identity { runner_id: runner_id.clone(), mark: uuid::Uuid::new_v4().simple().to_string() };
+            files::write_json(&path, &identity).map_err(|error| OpenError::Io(root.to_owned(), error))?;
+            Ok(identity.mark)
+        }
+        Err(error) => Err(OpenError::Damaged(path, error.to_string())),
+    }
+}
+
+fn next_epoch(root: &Path) -> Result<i64, OpenError> {
+    let path = root.join("epoch");
+    let last = match fs::read_to_string(&path) {
+        Ok(text) => text.trim().parse().map_err(|error| OpenError::Damaged(path.clone(), format!("{error}")))?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => 0_i64,
+        Err(error) => return Err(OpenError::Io(path, error)),
+    };
+    let epoch = last.saturating_add(1);
+    files::write(&path, epoch.to_string().as_bytes()).map_err(|error| OpenError::Io(path, error))?;
+    Ok(epoch)
+}

@@ -1,0 +1,236 @@
+//! `POST /coding/end`: the decision whether an engine may be stopped, and the beginning of its stop.
+//!
+//! An engine is stopped on a condition only if, at one moment under its own lock: it is of the generation named, the
+//! stamp is of this epoch and at most [`STAMP_FRESH`] old, no message is on its way to it, and
+//! [`may_stop`] allows it by the limits sent. That is decided twice: before the intent is written, so that
+//! refusals cost nothing, and after it, since the disk took its time.
+
+use std::sync::Arc;
+
+use crate::policy::engine::{EngineSays, may_stop};
+use crate::protocol::{Because, EndAnswer, EndMode, EndOutcome, EndRequest, Ended, EngineState, StopLimits};
+use crate::runner::intents::{self, EndIntent};
+use crate::runner::refusal::Refusal;
+use crate::runner::session::{Ending, Facts, Session};
+use crate::runner::{Runner, usage};
+use crate::session::Id;
+use crate::time::{MINUTE, Ms};
+
+/// How old the answer that a stop rests on may be, on a clock that runs on in sleep.
+pub(crate) const STAMP_FRESH: Ms = MINUTE;
+
+/// What the lock said.
+enum Decision {
+    Stop,
+    /// It is ending already.
+    Join,
+    Refuse {
+        because: Because,
+        idle_ms: Option<Ms>,
+    },
+}
+
+impl Runner {
+    /// Stops an engine on its condition, or says why not.
+    pub(crate) async fn end(&self, request: EndRequest) -> Result<EndAnswer, Refusal> {
+        check(&request)?;
+        let Some(session) = self.session(&request.session_id) else { return Ok(self.ended_before(&request)) };
+        if let Some(ended) = self.record(&request.session_id, request.generation) {
+            return Ok(self.stopped(EndOutcome::AlreadyStopped, ended));
+        }
+        session.started().await;
+        match self.decide_and_begin(&session, &request).await? {
+            Decision::Refuse { because, idle_ms } => Ok(self.refused(&session, &request, because, idle_ms)),
+            Decision::Stop => Ok(self.await_end(&session, &request, EndOutcome::Stopped).await),
+            Decision::Join => Ok(self.await_end(&session, &request, EndOutcome::AlreadyStopped).await),
+        }
+    }
+
+    async fn await_end(&self, session: &Session, request: &EndRequest, outcome: EndOutcome) -> EndAnswer {
+        match tokio::time::timeout(self.stop_most(), session.gone()).await {
+            Ok(Some(ended)) => self.stopped(outcome, Ended::clone(&ended)),
+            Ok(None) | Err(_) => self.plain(request, EndOutcome::Accepted),
+        }
+    }
+
+    async fn decide_and_begin(&self, session: &Arc<Session>, request: &EndRequest) -> Result<Decision, Refusal> {
+        let _alone = session.change.lock().await;
+        let first = self.decide(&session.facts(), request);
+        if !matches!(first, Decision::Stop) {
+            return Ok(first);
+        }
+        let folder = self.dir().session(&session.id);
+        let intent = self.end_intent(session, request);
+        let writing = folder.clone();
+        let written = tokio::task::spawn_blocking(move || intents::write_end(&writing, &intent)).await;
+        if let Err(error) = written.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
+            let message = format!("the stop could not be written down, so nothing was stopped: {error}");
+            return Err(Refusal::internal(message).about(&request.session_id, request.generation));
+        }
+        let second = {
+            let mut facts = session.facts();
+            let second = self.decide(&facts, request);
+            if matches!(second, Decision::Stop) {
+                let (reason, sweep_id) = (request.reason.clone(), request.sweep_id.clone());
+                session.begin_end(&mut facts, Ending { reason, sweep_id, ..Ending::default() });
+            }
+            second
+        };
+        match second {
+            Decision::Stop => self.climb(session).await,
+            Decision::Join | Decision::Refuse { .. } => {
+                if let Err(error) = intents::remove_end(&folder) {
+                    tracing::warn!(session_id = %session.id, %error, "a stop that was called off cannot be removed");
+                }
+            }
+        }
+        Ok(second)
+    }
+
+    fn end_intent(&self, session: &Session, request: &EndRequest) -> EndIntent {
+        let known = session.facts().engine_session_id.clone();
+        EndIntent {
+            generation: request.generation,
+            reason: request.reason.clone(),
+            sweep_id: request.sweep_id.clone(),
+            resume: session.engine.resume(&session.spec, known.as_deref(), &session.cwd),
+        }
+    }
+
+    /// Begins a stop that nobody has to be asked about: of the runner's own accord.
+    pub(crate) async fn begin_stop(&self, session: &Arc<Session>, ending: Ending) {
+        let _alone = session.change.lock().await;
+        let began = session.begin_end(&mut session.facts(), ending);
+        if began {
+            self.climb(session).await;
+        }
+        session.closing.cancel();
+    }
+
+    /// Measures what the engine holds, then closes its input, which is the first rung; the shim climbs the others.
+    async fn climb(&self, session: &Arc<Session>) {
+        let shim = session.facts().shim;
+        if let Some(shim) = shim {
+            let measured = tokio::task::spawn_blocking(move || usage::below(shim).rss_bytes).await.ok();
+            if let Some(ending) = &mut session.facts().ending {
+                ending.freed_bytes = measured;
+            }
+        }
+        session.closing.cancel();
+    }
+
+    fn decide(&self, facts: &Facts, request: &EndRequest) -> Decision {
+        let refuse = |because, idle_ms| Decision::Refuse { because, idle_ms };
+        if facts.generation != request.generation {
+            return refuse(Because::Generation, None);
+        }
+        if facts.ending.is_some() {
+            return Decision::Join;
+        }
+        let (EndMode::IfIdle, Some(limits)) = (request.mode, &request.limits) else { return Decision::Stop };
+        let state = facts.state(self.settings().clock.awake(), self.settings().stall_after);
+        let idle_ms = state.idle_ms.value();
+        if !self.is_fresh(request.stamp.as_deref().unwrap_or_default()) {
+            return refuse(Because::Stale, idle_ms);
+        }
+        if facts.messages_on_their_way > 0 {
+            return refuse(Because::Active, idle_ms);
+        }
+        protection(&state, limits).map_or(Decision::Stop, |because| refuse(because, idle_ms))
+    }
+
+    /// Returns whether the stamp is of this epoch, not from the future, and at most [`STAMP_FRESH`] old.
+    fn is_fresh(&self, stamp: &str) -> bool {
+        let Some((epoch, elapsed)) = stamp.split_once(':') else { return false };
+        let (Ok(epoch), Ok(elapsed)) = (epoch.parse::<i64>(), elapsed.parse::<Ms>()) else { return false };
+        let age = self.settings().clock.elapsed().saturating_sub(elapsed);
+        epoch == self.epoch() && (0..=STAMP_FRESH).contains(&age)
+    }
+
+    fn record(&self, id: &Id, generation: i64) -> Option<Ended> {
+        let known = self.known();
+        known.records.get(id, generation).map(|it| it.told(&*self.settings().clock, &self.shared.boot_id))
+    }
+
+    /// Answers for a session that has no engine here.
+    fn ended_before(&self, request: &EndRequest) -> EndAnswer {
+        if let Some(ended) = self.record(&request.session_id, request.generation) {
+            return self.stopped(EndOutcome::AlreadyStopped, ended);
+        }
+        match self.highest(&request.session_id) {
+            Some(highest) if request.generation < highest => EndAnswer {
+                because: Some(Because::Generation),
+                highest_generation: Some(highest),
+                ..self.plain(request, EndOutcome::Refused)
+            },
+            Some(_) | None => self.plain(request, EndOutcome::NotTracked),
+        }
+    }
+
+    /// Returns the highest generation of the session that is known, living or ended.
+    pub(crate) fn highest(&self, id: &Id) -> Option<i64> {
+        let known = self.known();
+        let living = known.sessions.get(id).map(|session| session.facts().generation);
+        living.max(known.records.newest(id).map(|record| record.ended.generation))
+    }
+
+    fn refused(&self, session: &Session, request: &EndRequest, because: Because, idle_ms: Option<Ms>) -> EndAnswer {
+        let highest = self.highest(&session.id).filter(|_| because == Because::Generation);
+        let plain = self.plain(request, EndOutcome::Refused);
+        EndAnswer { because: Some(because), idle_ms, highest_generation: highest, ..plain }
+    }
+
+    fn stopped(&self, outcome: EndOutcome, ended: Ended) -> EndAnswer {
+        EndAnswer {
+            origin: self.origin(),
+            session_id: ended.session_id.clone(),
+            generation: Some(ended.generation),
+            outcome,
+            because: None,
+            idle_ms: None,
+            highest_generation: None,
+            ended: Some(ended.into()),
+        }
+    }
+
+    fn plain(&self, request: &EndRequest, outcome: EndOutcome) -> EndAnswer {
+        EndAnswer {
+            origin: self.origin(),
+            session_id: request.session_id.clone(),
+            generation: Some(request.generation),
+            outcome,
+            because: None,
+            idle_ms: None,
+            highest_generation: None,
+            ended: None,
+        }
+    }
+}
+
+/// Returns what protects the engine. A state that cannot be told protects as if somebody used it.
+fn protection(state: &EngineState, limits: &StopLimits) -> Option<Because> {
+    match may_stop(state, limits) {
+        EngineSays::MayStop(_) => None,
+        EngineSays::Protected { because, .. } => Some(because),
+        EngineSays::Undetermined => Some(Because::Active),
+    }
+}
+
+fn check(request: &EndRequest) -> Result<(), Refusal> {
+    let bad = |message: &str| Err(Refusal::bad(message).about(&request.session_id, request.generation));
+    if !Id::fits(&request.reason) {
+        return bad("the reason is not one word of letters, digits, \"_\" or \"-\"");
+    }
+    if request.mode == EndMode::Force {
+        return Ok(());
+    }
+    let Some(limits) = request.limits else { return bad("a stop with mode if_idle needs its limits") };
+    let all = [limits.quiet_for_ms, limits.awaiting_for_ms, limits.stalled_for_ms, limits.background_for_ms];
+    if all.iter().any(|ms| *ms < 0) {
+        return bad("a limit of a stop is negative");
+    }
+    if request.stamp.is_none() {
+        return bad("a stop with mode if_idle needs the stamp of the answer it rests on");
+    }
+    Ok(())
+}
