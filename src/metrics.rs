@@ -120,7 +120,7 @@ impl Metrics {
         self.verdicts.get_or_create(&VerdictLabels { part, verdict }).inc_by(by);
     }
 
-    /// Writes everything in the OpenMetrics text format.
+    /// Writes everything in the `OpenMetrics` text format.
     ///
     /// # Errors
     /// Only when formatting fails, which writing to a string does not.

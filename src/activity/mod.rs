@@ -18,7 +18,7 @@ use crate::protocol::TouchRequest;
 use crate::runner_client::{NoAnswer, SessionReply, Target};
 use crate::session::{ActivityKind, Id, Session};
 use crate::store::{StoreError, Touch};
-use crate::time::{Ms, UtcMs};
+use crate::time::Ms;
 use crate::tools::Tools;
 
 /// How long the gatherer waits between two transactions: at most four a second, whatever comes in.
@@ -63,8 +63,13 @@ pub async fn tell_runner(tools: &Tools, session: &Session, kind: ActivityKind) -
         Ok(SessionReply::NotTracked) => Heard::NotTracked,
         Ok(SessionReply::Generation { .. }) => Heard::Generation,
         Ok(SessionReply::Refused { .. } | SessionReply::Unsupported) => Heard::Unreached,
-        Err(NoAnswer::Unconnected(why) | NoAnswer::Unanswered(why) | NoAnswer::Unauthorised(why)
-            | NoAnswer::Unknown(why) | NoAnswer::Unrecognised(why)) => {
+        Err(
+            NoAnswer::Unconnected(why)
+            | NoAnswer::Unanswered(why)
+            | NoAnswer::Unauthorised(why)
+            | NoAnswer::Unknown(why)
+            | NoAnswer::Unrecognised(why),
+        ) => {
             tracing::debug!(session_id = %session.id, runner_id = %runner.id, why, "a touch did not reach the runner");
             Heard::Unreached
         }
@@ -223,4 +228,3 @@ impl Recorder {
         with(&mut self.inner.books.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
-

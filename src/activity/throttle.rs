@@ -37,13 +37,7 @@ pub(crate) struct Throttle {
 
 impl Throttle {
     pub(crate) fn new(window: Ms) -> Self {
-        Self {
-            window,
-            written: HashMap::new(),
-            held: HashMap::new(),
-            queued: HashMap::new(),
-            ends: BTreeSet::new(),
-        }
+        Self { window, written: HashMap::new(), held: HashMap::new(), queued: HashMap::new(), ends: BTreeSet::new() }
     }
 
     /// Takes a touch.

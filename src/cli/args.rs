@@ -12,10 +12,8 @@ use crate::time::Span;
 #[derive(Debug, Parser)]
 #[command(name = "sexton", version, about, propagate_version = true, after_help = AFTER)]
 pub struct Cli {
-    /// Settings file [default: $SEXTON_CONFIG, else $XDG_CONFIG_HOME/sexton/config.toml]
-    ///
-    /// A config.toml that happens to lie in the current folder is never read unasked.
-    #[arg(long, global = true, value_name = "FILE")]
+    /// The settings file.
+    #[arg(long, global = true, value_name = "FILE", help = "Settings file [default: $SEXTON_CONFIG, else $XDG_CONFIG_HOME/sexton/config.toml]")]
     pub config: Option<PathBuf>,
 
     /// What to do.
@@ -262,7 +260,7 @@ pub enum RunnersCommand {
     Add {
         /// The identity that it answers with.
         id: Id,
-        /// Its base URL, such as http://127.0.0.1:7118
+        /// Its base URL, such as `http://127.0.0.1:7118`.
         url: String,
         /// The file with its secret
         #[arg(long, value_name = "FILE")]

@@ -1,9 +1,10 @@
 //! Has nothing touched this session for its window, and may its engine be stopped?
 
 use crate::config::PolicyConfig;
-use crate::policy::engine::{EngineSays, is_working, may_stop};
+use crate::policy::engine::{EngineSays, may_stop};
+use crate::policy::silence::with_silence_of_the_row;
 use crate::policy::{CLOCK_TOLERANCE, Decision, Finding};
-use crate::protocol::{Because, EngineState, StopLimits, Told, TrackedSession};
+use crate::protocol::{Because, TrackedSession};
 use crate::session::Session;
 use crate::time::UtcMs;
 use crate::verdict::Verdict;
@@ -103,16 +104,6 @@ fn engine_finding(
             (Some(finding), Verdict::Undetermined)
         }
     }
-}
-
-/// A runner that tells no silence leaves only the row's to go by: for an open question, and for an unknown state. Not for
-/// an engine that works, since work that the row has not yet heard of is no silence.
-fn with_silence_of_the_row(engine: &EngineState, limits: &StopLimits, session: &Session, now: UtcMs) -> EngineState {
-    let mut state = engine.clone();
-    if state.idle_ms.is_silent() && !is_working(&state, limits) {
-        state.idle_ms = session.last_used().map_or(Told::Unknown, |at| Told::Is(now.since(at)));
-    }
-    state
 }
 
 /// Returns the word under which a session is kept whose engine is protected for this reason.

@@ -10,6 +10,7 @@ pub mod engine;
 mod idle;
 mod orphan;
 mod run;
+mod silence;
 mod stray;
 
 #[cfg(test)]
@@ -20,7 +21,7 @@ use serde::Serialize;
 pub use idle::{RunnerView, clock_is_unsettled, idle};
 pub use orphan::{Asked, orphan, start_overdue};
 pub use run::run_is_stale;
-pub use stray::{StrayCase, stray_case};
+pub use stray::{StrayCase, stray_case, stray_may_stop};
 
 use crate::time::{Ms, UtcMs};
 use crate::verdict::Verdict;

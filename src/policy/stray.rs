@@ -1,7 +1,11 @@
 //! What is this tracked engine to the store?
 
+use crate::config::PolicyConfig;
+use crate::policy::engine::{EngineSays, may_stop};
+use crate::policy::silence::with_silence_of_the_row;
 use crate::protocol::TrackedSession;
 use crate::session::{Id, Session};
+use crate::time::UtcMs;
 
 /// How a tracked engine relates to the row of its session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,4 +36,14 @@ pub fn stray_case(engine: &TrackedSession, row: Option<&Session>, runner: &Id) -
     } else {
         StrayCase::Closed
     }
+}
+
+/// Decides whether a stray may be stopped: under the idle condition only, as any engine.
+///
+/// A row is closed as an orphan after minutes of quiet, so where the runner tells no silence, the row's has to be the
+/// full window.
+#[must_use]
+pub fn stray_may_stop(engine: &TrackedSession, row: &Session, policy: &PolicyConfig, now: UtcMs) -> EngineSays {
+    let limits = policy.stop_limits(row.idle_after_ms);
+    may_stop(&with_silence_of_the_row(&engine.state, &limits, row, now), &limits)
 }

@@ -278,6 +278,19 @@ fn a_run_is_stale_at_exactly_its_limit() {
 }
 
 #[test]
+fn a_stray_of_a_plain_runner_needs_the_rows_full_silence() {
+    let says = |age| {
+        let row = Session { status: Status::Ended, last_activity_at: Some(NOW.minus(age)), ..idle_session() };
+        match stray_may_stop(&TrackedSession::bare(row.id.clone()), &row, &policy(), NOW) {
+            engine::EngineSays::MayStop(verdict) => verdict,
+            engine::EngineSays::Protected { .. } => Verdict::Refused,
+            engine::EngineSays::Undetermined => Verdict::Undetermined,
+        }
+    };
+    limit(Verdict::Refused, Verdict::Idle, 6 * HOUR, says);
+}
+
+#[test]
 fn a_tracked_engine_is_told_from_its_row() {
     let runner: crate::session::Id = "r".parse().expect("an id");
     let row = |status, generation, on: &str| Session {

@@ -124,6 +124,7 @@ impl Doings {
             turn_silent_ms: turn_silent,
             background_silent_ms: self.tasks.values().max().copied().map(ago),
             awaiting_ms: self.asked.map(ago),
+            unclear: false,
         }
     }
 

@@ -8,7 +8,7 @@ use crate::policy::Decision;
 use crate::protocol::{EndMode, EndRequest, Ended, ForgetRequest};
 use crate::runner_client::{StopAnswer, StopCall, Target};
 use crate::session::{Id, Session};
-use crate::store::{Close, Closed, Guard, NewItem, Recorded, Stopped, StoreError};
+use crate::store::{Close, Closed, Guard, StoreError, SweepItem};
 use crate::sweep::observe::Observed;
 use crate::sweep::pass::Pass;
 use crate::sweep::report::{Action, Item, PartName};
@@ -109,12 +109,11 @@ pub(crate) async fn note_stopped(
     let entry = timeline::stray_stopped(session, ended, &pass.actor(), now);
     let item = item(session, Verdict::Stray, Action::Stopped, &entry.message);
     let stored = stored(pass, part, &item, now);
-    let stopped = Stopped { session_id: &session.id, generation: ended.generation, entry: &entry, item: Some(&stored) };
-    let recorded = pass.store().record_stopped(&stopped).await?;
-    if matches!(recorded, Recorded::Done | Recorded::AlreadyThere) {
+    let recorded = pass.store().record_stopped(&session.id, ended.generation, &entry, Some(&stored)).await?;
+    if recorded.may_forget() {
         forget(pass, runner, &session.id, ended.generation).await;
     }
-    Ok((recorded == Recorded::Done, item))
+    Ok((recorded.is_done(), item))
 }
 
 /// Tells a runner that the end of this generation stands in the store. A failure is harmless: the record is listed again.
@@ -132,8 +131,8 @@ pub(crate) fn item(session: &Session, verdict: Verdict, action: Action, message:
 }
 
 /// Makes the stored form of a report's line.
-pub(crate) fn stored(pass: &Pass, part: PartName, item: &Item, at: UtcMs) -> NewItem {
-    NewItem {
+pub(crate) fn stored(pass: &Pass, part: PartName, item: &Item, at: UtcMs) -> SweepItem {
+    SweepItem {
         sweep_id: pass.id.clone(),
         session_id: item.session_id.clone(),
         part: part.to_string(),

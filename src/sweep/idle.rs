@@ -17,8 +17,8 @@ use crate::session::{Id, Session};
 use crate::store::StoreError;
 use crate::sweep::act::item;
 use crate::sweep::pass::Pass;
-use crate::sweep::reap::{Fate, decide, reap};
-use crate::sweep::report::{Action, PartReport};
+use crate::sweep::reap::{decide, reap};
+use crate::sweep::report::{Action, Fate, Item, PartReport};
 use crate::verdict::Verdict;
 
 /// How many candidates are read at once.
@@ -43,12 +43,7 @@ pub(crate) async fn sweep(pass: &Pass) -> Result<PartReport, StoreError> {
     }
     let fates = join_all(queues.into_values().map(|queue| reap_queue(pass, queue))).await;
     for (id, fate) in fates.into_iter().flatten() {
-        match fate {
-            Fate::Reaped(item) => report.reap(item),
-            Fate::Kept(verdict) => report.keep(verdict),
-            Fate::Shown(item) => report.keep_item(item),
-            Fate::Failed(message) => report.fail(id, Verdict::StopFailed, message),
-        }
+        report.count(id, fate);
     }
     Ok(report)
 }
@@ -99,11 +94,12 @@ async fn keep(pass: &Pass, report: &mut PartReport, session: &Session, verdict: 
     Ok(())
 }
 
-fn would_reap(nominee: &Nominee) -> crate::sweep::report::Item {
+fn would_reap(nominee: &Nominee) -> Item {
     let verdict = nominee.decision.verdict;
-    let (action, what) = match verdict {
-        Verdict::MachineGone | Verdict::Orphaned => (Action::WouldClose, "close its row"),
-        _ => (Action::WouldStop, "stop its engine and close its row"),
+    let (action, what) = if matches!(verdict, Verdict::MachineGone | Verdict::Orphaned) {
+        (Action::WouldClose, "close its row")
+    } else {
+        (Action::WouldStop, "stop its engine and close its row")
     };
     item(&nominee.session, verdict, action, &format!("Would {what}: {verdict}."))
 }

@@ -7,10 +7,12 @@
 //! - `observe.rs` asks the runners; `settle.rs` finishes what their answers settle
 //! - `runs.rs`, `idle.rs` with `reap.rs`, `orphans.rs`, `strays.rs`: the parts, one file each, listed in [`PARTS`]
 //! - `act.rs`: asking for a stop and closing a row, in the order that survives a crash
+//! - `explain.rs`: the same decisions, told about one session
 //! - `backoff.rs`, `host.rs`: when to look again, and what this host's clocks are worth
 
 mod act;
 mod backoff;
+mod explain;
 mod host;
 mod idle;
 mod observe;
@@ -28,11 +30,12 @@ use futures_util::future::BoxFuture;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+pub use explain::{Explanation, explain};
 pub use pass::Request;
 pub use report::{Action, Item, ItemError, PartName, PartReport, RunnerReport, RunnerState, SweepReport, Trigger};
 
 use crate::session::Id;
-use crate::store::StoreError;
+use crate::store::{NewSweep, StoreError};
 use crate::sweep::host::HostClock;
 use crate::sweep::pass::Pass;
 use crate::time::SECOND;
@@ -106,5 +109,12 @@ async fn finish(pass: &Pass, report: &SweepReport) -> Result<(), StoreError> {
         return Ok(());
     }
     pass.tools.metrics.record_sweep(report);
-    pass.store().save_sweep(report.into(), pass.clock().now()).await
+    let sweep = NewSweep {
+        id: report.sweep_id.clone(),
+        trigger: report.trigger.to_string(),
+        started_at: report.started_at,
+        eventful: report.is_eventful(),
+        report: serde_json::to_string(report).unwrap_or_default(),
+    };
+    pass.store().save_sweep(sweep, pass.clock().now()).await
 }

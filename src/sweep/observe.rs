@@ -15,7 +15,7 @@ use crate::protocol::TrackedSession;
 use crate::protocol::tracked::TrackedSet;
 use crate::runner_client::{Observation, Target};
 use crate::session::{Id, Runner, Session};
-use crate::store::{Memory, StoreError};
+use crate::store::StoreError;
 use crate::sweep::pass::Pass;
 use crate::sweep::report::{RunnerReport, RunnerState};
 use crate::time::{Ms, SECOND, UtcMs};
@@ -124,7 +124,7 @@ async fn ask(pass: &Pass, runner: &Runner) -> Result<Observed, StoreError> {
     if !pass.request.dry_run {
         remember(pass, runner, &observation).await?;
     }
-    Ok(read(observation, target, asked_at, pass.clock().elapsed()))
+    Ok(read(observation, &target, asked_at, pass.clock().elapsed()))
 }
 
 async fn remember(pass: &Pass, runner: &Runner, observation: &Observation) -> Result<(), StoreError> {
@@ -132,8 +132,7 @@ async fn remember(pass: &Pass, runner: &Runner, observation: &Observation) -> Re
     match observation {
         Observation::Unconnected(_) => return Ok(()),
         Observation::Live(set) => {
-            let memory = Memory { identity: set.runner_id.clone(), epoch: set.epoch, protocol: set.protocol };
-            pass.store().remember(&runner.id, &memory).await?;
+            return pass.store().remember_runner(&runner.id, set.into(), now).await;
         }
         Observation::Unrecognised(_)
         | Observation::Unauthorised(_)
@@ -143,7 +142,7 @@ async fn remember(pass: &Pass, runner: &Runner, observation: &Observation) -> Re
     pass.store().record_seen(&runner.id, now).await
 }
 
-fn read(observation: Observation, target: Target, asked_at: UtcMs, answered_elapsed: Ms) -> Observed {
+fn read(observation: Observation, target: &Target, asked_at: UtcMs, answered_elapsed: Ms) -> Observed {
     let unconnected = matches!(observation, Observation::Unconnected(_));
     let (state, why, set) = match observation {
         Observation::Live(set) => (RunnerState::Live, None, set),
@@ -193,12 +192,11 @@ pub(crate) fn view<'a>(
 pub(crate) async fn runner_reports(posts: impl Iterator<Item = &Arc<Post>>) -> Vec<RunnerReport> {
     let mut reports = Vec::new();
     for post in posts {
-        let observed = post.latest().await;
-        reports.push(RunnerReport {
-            runner_id: post.runner.id.clone(),
-            state: observed.state,
-            why: observed.why.clone(),
-        });
+        reports.push(runner_report(post, &*post.latest().await));
     }
     reports
+}
+
+pub(crate) fn runner_report(post: &Post, observed: &Observed) -> RunnerReport {
+    RunnerReport { runner_id: post.runner.id.clone(), state: observed.state, why: observed.why.clone() }
 }

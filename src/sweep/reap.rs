@@ -1,32 +1,20 @@
 //! Reaping one nominee: read again, decide again, ask the runner, close.
 
 use crate::policy::{self, Decision};
-use crate::protocol::{Because, Ended};
+use crate::protocol::Because;
 use crate::runner_client::StopAnswer;
-use crate::session::{Id, Session};
+use crate::session::Session;
 use crate::store::{Closed, StoreError};
 use crate::sweep::act::{self, item};
 use crate::sweep::backoff;
 use crate::sweep::observe::{Observed, Post, view};
 use crate::sweep::pass::Pass;
-use crate::sweep::report::{Action, Item, PartName};
+use crate::sweep::report::{Action, Fate, Item, PartName};
 use crate::time::Ms;
 use crate::timeline;
 use crate::verdict::Verdict;
 
 const PART: PartName = PartName::Idle;
-
-/// What became of one nominee.
-pub(crate) enum Fate {
-    /// It was ended.
-    Reaped(Item),
-    /// It was kept.
-    Kept(Verdict),
-    /// It was kept, and the report shows it.
-    Shown(Item),
-    /// The runner did not confirm that it stopped the engine.
-    Failed(String),
-}
 
 /// Decides about a session as it was read, on the answer that is handed in or on the latest one of its runner.
 pub(crate) async fn decide(pass: &Pass, session: &Session, answer: Option<&Observed>) -> Decision {

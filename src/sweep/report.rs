@@ -155,6 +155,16 @@ pub struct PartReport {
 }
 
 impl PartReport {
+    /// Counts what became of a session.
+    pub(crate) fn count(&mut self, session_id: Id, fate: Fate) {
+        match fate {
+            Fate::Reaped(item) => self.reap(item),
+            Fate::Kept(verdict) => self.keep(verdict),
+            Fate::Shown(item) => self.keep_item(item),
+            Fate::Failed(message) => self.fail(session_id, Verdict::StopFailed, message),
+        }
+    }
+
     /// Counts one that was ended.
     pub fn reap(&mut self, item: Item) {
         self.examined += 1;
@@ -186,6 +196,19 @@ impl PartReport {
         self.keep(verdict);
         self.errors.push(ItemError { session_id, message });
     }
+}
+
+/// What became of one session in a part.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It was ended.
+    Reaped(Item),
+    /// It was kept.
+    Kept(Verdict),
+    /// It was kept, and the report shows it.
+    Shown(Item),
+    /// It was kept, since the runner did not confirm that it stopped the engine.
+    Failed(String),
 }
 
 /// One session of a report.

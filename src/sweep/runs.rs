@@ -41,7 +41,7 @@ async fn mark(pass: &Pass, run: &Run, report: &mut PartReport) -> Result<(), Sto
     let entry = timeline::run_stale((session.as_ref(), run), limit, &pass.actor(), now);
     let item = item(run, Action::Marked, entry.message.clone());
     let stored = stored(pass, PartName::Runs, &item, now);
-    if pass.store().mark_stale(run, now.minus(limit), now, &entry, &stored).await? {
+    if pass.store().mark_stale(run, now.minus(limit), &entry, Some(&stored)).await? {
         report.reap(item);
     } else {
         report.keep(Verdict::LostRace);

@@ -93,10 +93,14 @@ async fn overdue(pass: &Pass) -> Result<Vec<Session>, StoreError> {
 /// Settles a row that never left `starting`: tracked under its generation → `active`; a live runner without it → closed
 /// as `start_failed`, if it was overdue already when the question was asked; anything else keeps it.
 async fn settle_start(pass: &Pass, session: &Session, report: &mut PartReport) -> Result<(), StoreError> {
-    let Some(post) = pass.posts.get(&session.runner_id) else { return Ok(report.keep(Verdict::RunnerOffline)) };
+    let Some(post) = pass.posts.get(&session.runner_id) else {
+        report.keep(Verdict::RunnerOffline);
+        return Ok(());
+    };
     let observed = post.latest().await;
     if !observed.is_live() {
-        return Ok(report.keep(Verdict::Undetermined));
+        report.keep(Verdict::Undetermined);
+        return Ok(());
     }
     match observed.engine(&session.id) {
         Some(engine) if engine.generation.is_none_or(|own| own == session.generation) => {

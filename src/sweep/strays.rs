@@ -1,93 +1,106 @@
 //! Part `strays`: stop engines whose row is ended, names another runner, or is of a later generation by now.
 //!
 //! An engine is a target if and only if a live runner tracks it, this store knows its session, and the row does not fit
-//! it. It is stopped under the idle condition only, and never on a runner's word about an engine ahead of its row (as
-//! after a restored store). An engine whose session this store never knew may belong to another control plane.
+//! it. It is stopped under the idle condition only, and never when it is ahead of its row (as after a restored store). An
+//! engine whose session this store never knew may belong to another control plane: it is left alone and shown.
 
-use crate::policy::engine::{EngineSays, may_stop};
-use crate::policy::{StrayCase, stray_case};
+use futures_util::StreamExt;
+use futures_util::future::join_all;
+
+use crate::policy::engine::EngineSays;
+use crate::policy::{StrayCase, stray_case, stray_may_stop};
 use crate::protocol::{Because, TrackedSession};
 use crate::runner_client::StopAnswer;
 use crate::session::{Id, Session};
-use crate::store::{Reopen, Reopened, StoreError};
+use crate::store::{Reopened, StoreError};
 use crate::sweep::act::{self, item, stored};
 use crate::sweep::observe::{Observed, Post};
 use crate::sweep::pass::Pass;
-use crate::sweep::report::{Action, PartName, PartReport};
+use crate::sweep::report::{Action, Fate, Item, PartName, PartReport};
 use crate::timeline;
 use crate::verdict::Verdict;
 
 const PART: PartName = PartName::Strays;
 
-/// Runs the part.
+/// Runs the part, runners side by side.
 pub(crate) async fn sweep(pass: &Pass) -> Result<PartReport, StoreError> {
     let mut report = PartReport::default();
-    for post in pass.posts.values() {
-        let observed = post.latest().await;
-        let tracked: Vec<(Id, Option<i64>)> =
-            observed.set.tracked.iter().map(|engine| (engine.session_id.clone(), engine.generation)).collect();
-        for (id, row) in pass.store().list_mismatched(&post.runner.id, &tracked).await? {
-            if let Some(engine) = observed.engine(&id) {
-                look_at(pass, post, (engine, row.as_ref()), &mut report).await?;
-            }
+    for fates in join_all(pass.posts.values().map(|post| strays_of(pass, post))).await {
+        for (id, fate) in fates? {
+            report.count(id, fate?);
         }
     }
     Ok(report)
 }
 
-/// Decides about one engine that does not fit its row.
+/// Handles the engines of one runner that do not fit their rows, several at once.
+async fn strays_of(pass: &Pass, post: &Post) -> Result<Vec<(Id, Result<Fate, StoreError>)>, StoreError> {
+    let observed = post.latest().await;
+    let tracked: Vec<(Id, Option<i64>)> =
+        observed.set.tracked.iter().map(|engine| (engine.session_id.clone(), engine.generation)).collect();
+    let mismatched = pass.store().list_mismatched(&post.runner.id, &tracked).await?;
+    let observed = &observed;
+    let fates = futures_util::stream::iter(mismatched)
+        .map(|(id, row)| async move {
+            let engine = observed.engine(&id)?;
+            let fate = look_at(pass, post, engine, row.as_ref()).await.transpose()?;
+            Some((id, fate))
+        })
+        .buffer_unordered(pass.config().limits.stops_per_runner as usize);
+    Ok(fates.collect::<Vec<_>>().await.into_iter().flatten().collect())
+}
+
+/// Decides about one engine; none when it fits its row by now.
 async fn look_at(
     pass: &Pass,
     post: &Post,
-    (engine, row): (&TrackedSession, Option<&Session>),
-    report: &mut PartReport,
-) -> Result<(), StoreError> {
+    engine: &TrackedSession,
+    row: Option<&Session>,
+) -> Result<Option<Fate>, StoreError> {
     let runner = &post.runner.id;
-    let shown = |text: &str| crate::sweep::report::Item {
-        session_id: engine.session_id.clone(),
-        verdict: Verdict::Undetermined,
-        action: Action::Kept,
-        message: text.to_owned(),
+    let kept = |message: String| {
+        let session_id = engine.session_id.clone();
+        Fate::Shown(Item { session_id, verdict: Verdict::Undetermined, action: Action::Kept, message })
     };
-    match (stray_case(engine, row, runner), row) {
-        (StrayCase::Fits, _) => {}
-        (StrayCase::Closed | StrayCase::Elsewhere, Some(row)) => reap(pass, post, row, report).await?,
-        (StrayCase::Ahead, _) => report.keep_item(shown(&format!(
+    Ok(match (stray_case(engine, row, runner), row) {
+        (StrayCase::Fits, _) => None,
+        (StrayCase::Closed | StrayCase::Elsewhere, Some(row)) => Some(reap(pass, post, row).await?),
+        (StrayCase::Ahead, _) => Some(kept(format!(
             "Kept: runner {runner} holds a later start of this session than the store knows; was the store restored from a backup?"
         ))),
-        (StrayCase::NeverKnown | StrayCase::Closed | StrayCase::Elsewhere, _) => report.keep_item(shown(&format!(
+        (StrayCase::NeverKnown | StrayCase::Closed | StrayCase::Elsewhere, _) => Some(kept(format!(
             "Left alone: runner {runner} holds an engine for a session that this store never knew; it may belong to another Sexton."
         ))),
-    }
-    Ok(())
+    })
 }
 
 /// Stops one stray, if its own runner agrees that nobody uses it.
 ///
-/// What must be true before a stop is asked for: on an answer that is fresh, the row, read after it, still does not fit
-/// the engine; the engine's own state allows a stop; nobody asked to keep the session; the reaper is not paused; no brake
-/// holds.
-async fn reap(pass: &Pass, post: &Post, row: &Session, report: &mut PartReport) -> Result<(), StoreError> {
+/// What must be true before a stop is asked for: on an answer that is fresh, the row, read after it, does not fit the
+/// engine; the engine's own state allows a stop, or its runner will check that itself; nobody asked to keep the session;
+/// the process is not ending, the reaper not paused, and no brake holds.
+async fn reap(pass: &Pass, post: &Post, row: &Session) -> Result<Fate, StoreError> {
     let observed = if pass.request.dry_run { post.latest().await } else { post.fresh(pass).await? };
-    let Some(engine) = observed.engine(&row.id) else { return Ok(report.keep(Verdict::LostRace)) };
-    let Some(row) = pass.store().find_session(&row.id).await? else { return Ok(report.keep(Verdict::LostRace)) };
+    let (Some(engine), Some(row)) = (observed.engine(&row.id), pass.store().find_session(&row.id).await?) else {
+        return Ok(Fate::Kept(Verdict::LostRace));
+    };
     let case = stray_case(engine, Some(&row), &post.runner.id);
     if !matches!(case, StrayCase::Closed | StrayCase::Elsewhere) {
-        return Ok(report.keep(Verdict::LostRace));
+        return Ok(Fate::Kept(Verdict::LostRace));
     }
-    let says = may_stop(&engine.state, &pass.config().policy.stop_limits(row.idle_after_ms));
+    let says = stray_may_stop(engine, &row, &pass.config().policy, pass.clock().now());
     if pass.request.dry_run {
-        return Ok(would_reap(&row, &says, report));
+        return Ok(would_reap(&row, says));
     }
     if let Some(verdict) = brake(pass, post, &row).await? {
-        return Ok(report.keep(verdict));
+        return Ok(Fate::Kept(verdict));
     }
     match says {
-        EngineSays::Undetermined => Ok(report.keep(Verdict::Undetermined)),
-        EngineSays::Protected { because, .. } if post.is_foreign() => in_use(pass, case, &row, because, report).await,
+        EngineSays::Undetermined => Ok(Fate::Kept(Verdict::Undetermined)),
+        EngineSays::Protected { because, .. } if post.is_foreign() => in_use(pass, case, &row, because).await,
         EngineSays::Protected { .. } | EngineSays::MayStop(_) => {
             let generation = engine.generation.unwrap_or(row.generation);
-            stop(pass, (post, &observed), (case, &row, generation), report).await
+            stop(pass, (post, &observed), (case, &row), generation).await
         }
     }
 }
@@ -113,78 +126,63 @@ async fn brake(pass: &Pass, post: &Post, row: &Session) -> Result<Option<Verdict
 async fn stop(
     pass: &Pass,
     (post, observed): (&Post, &Observed),
-    (case, row, generation): (StrayCase, &Session, i64),
-    report: &mut PartReport,
-) -> Result<(), StoreError> {
+    (case, row): (StrayCase, &Session),
+    generation: i64,
+) -> Result<Fate, StoreError> {
     let runner = &post.runner.id;
-    match act::stop(pass, observed, row, generation, Verdict::Stray).await {
+    Ok(match act::stop(pass, observed, row, generation, Verdict::Stray).await {
         StopAnswer::Stopped(ended) | StopAnswer::AlreadyStopped(ended) => {
             match act::note_stopped(pass, PART, (runner, row), &ended).await? {
-                (true, item) => report.reap(item),
-                (false, _) => report.keep(Verdict::LostRace),
+                (true, item) => Fate::Reaped(item),
+                (false, _) => Fate::Kept(Verdict::LostRace),
             }
         }
-        StopAnswer::NotTracked => report.keep(Verdict::LostRace),
-        StopAnswer::Refused { because: Some(because), .. } => in_use(pass, case, row, because, report).await?,
-        StopAnswer::Refused { because: None, idle_ms, .. } => {
-            report.keep_item(item(row, Verdict::Refused, Action::Kept, &timeline::refusal(row, None, idle_ms)));
-        }
+        StopAnswer::NotTracked => Fate::Kept(Verdict::LostRace),
+        StopAnswer::Refused { because: Some(because), .. } => in_use(pass, case, row, because).await?,
+        StopAnswer::Refused { because: None, idle_ms, .. } => refused(row, &timeline::refusal(row, None, idle_ms)),
         StopAnswer::Accepted => {
-            report.fail(
-                row.id.clone(),
-                Verdict::StopFailed,
-                format!("runner {runner} has begun to stop the engine and has not finished yet"),
-            );
+            Fate::Failed(format!("runner {runner} has begun to stop the engine and has not finished yet"))
         }
-        StopAnswer::Failed(why) | StopAnswer::NoAnswer(why) => {
-            report.fail(row.id.clone(), Verdict::StopFailed, format!("runner {runner} did not stop the engine: {why}"));
+        StopAnswer::Failed(why) => Fate::Failed(format!("runner {runner} did not stop the engine: {why}")),
+        StopAnswer::NoAnswer(why) => {
+            post.gave_no_answer();
+            Fate::Failed(format!("runner {runner} did not stop the engine: {why}"))
         }
-    }
-    Ok(())
+    })
 }
 
 /// Opens the row of a stray again that turned out to be in use, where its place is still free; shows it otherwise.
-async fn in_use(
-    pass: &Pass,
-    case: StrayCase,
-    row: &Session,
-    because: Because,
-    report: &mut PartReport,
-) -> Result<(), StoreError> {
+async fn in_use(pass: &Pass, case: StrayCase, row: &Session, because: Because) -> Result<Fate, StoreError> {
     let now = pass.clock().now();
-    let uses = !matches!(because, Because::Generation | Because::Stale);
-    let refused = |text: &str| item(row, Verdict::Refused, Action::Kept, text);
-    if case != StrayCase::Closed || !uses {
-        report.keep_item(refused(&timeline::refusal(row, Some(because), None)));
-        return Ok(());
+    if case != StrayCase::Closed || matches!(because, Because::Generation | Because::Stale) {
+        return Ok(refused(row, &timeline::refusal(row, Some(because), None)));
     }
     let entry = timeline::reopened(row, because, &pass.actor(), now);
     let line = item(row, Verdict::Refused, Action::Reopened, &entry.message);
-    let outcome = pass
-        .store()
-        .reopen_session(&Reopen { session: row, at: now, entry: &entry, item: Some(&stored(pass, PART, &line, now)) })
-        .await?;
-    report.keep_item(match outcome {
-        Reopened::Done => line,
-        Reopened::Taken => refused("Kept: the engine is in use, and its owner has another open session in that repo."),
-        Reopened::AlreadyStopped => {
-            refused("Kept: the engine is in use, though the runner said before that it was gone.")
+    Ok(match pass.store().reopen_session(row, now, &entry, Some(&stored(pass, PART, &line, now))).await? {
+        Reopened::Done => Fate::Shown(line),
+        Reopened::Taken => {
+            refused(row, "Kept: the engine is in use, and its owner has another open session in that repo.")
         }
-        Reopened::LostRace => item(row, Verdict::LostRace, Action::Kept, "Kept: its row changed meanwhile."),
-    });
-    Ok(())
+        Reopened::AlreadyStopped => {
+            refused(row, "Kept: the engine is in use, though its runner said before that it was gone.")
+        }
+        Reopened::LostRace => Fate::Kept(Verdict::LostRace),
+    })
 }
 
-fn would_reap(row: &Session, says: &EngineSays, report: &mut PartReport) {
+fn refused(row: &Session, message: &str) -> Fate {
+    Fate::Shown(item(row, Verdict::Refused, Action::Kept, message))
+}
+
+fn would_reap(row: &Session, says: EngineSays) -> Fate {
     match says {
         EngineSays::MayStop(_) => {
-            report.reap(item(row, Verdict::Stray, Action::WouldStop, "Would stop its engine: stray."))
+            Fate::Reaped(item(row, Verdict::Stray, Action::WouldStop, "Would stop its engine: stray."))
         }
-        EngineSays::Protected { because, .. } => {
-            report.keep_item(item(row, Verdict::Refused, Action::Kept, &timeline::refusal(row, Some(*because), None)));
-        }
+        EngineSays::Protected { because, .. } => refused(row, &timeline::refusal(row, Some(because), None)),
         EngineSays::Undetermined => {
-            report.keep_item(item(row, Verdict::Undetermined, Action::Kept, "Kept: its state cannot be told."));
+            Fate::Shown(item(row, Verdict::Undetermined, Action::Kept, "Kept: its state cannot be told."))
         }
     }
 }

@@ -23,7 +23,7 @@ pub async fn claim(tools: &Tools, id: &Id, driver: &str) -> Result<Session, Verb
         Claim::HeldBy { driver, since } => {
             Err(VerbError::Conflict(format!("{driver} drives session {id} since {since}")))
         }
-        Claim::Gone => Err(VerbError::NotFound(id.clone())),
+        Claim::NotOpen => Err(VerbError::NotFound(id.clone())),
     }
 }
 

@@ -45,7 +45,9 @@ pub async fn end(tools: &Tools, id: &Id, actor: &Actor) -> Result<Session, VerbE
             )));
         }
         StopAnswer::Failed(why) | StopAnswer::NoAnswer(why) => {
-            return Err(VerbError::Runner(format!("session {id} stays open: runner {runner} did not stop its engine: {why}")));
+            return Err(VerbError::Runner(format!(
+                "session {id} stays open: runner {runner} did not stop its engine: {why}"
+            )));
         }
     }
     tools.store.find_session(id).await?.ok_or_else(|| VerbError::NotFound(id.clone()))

@@ -38,8 +38,7 @@ pub(super) async fn close_gone(
 ) -> Result<Closed, VerbError> {
     let now: UtcMs = tools.clock.now();
     let entry = timeline::engine_gone((session, None), ended, actor, now);
-    let close =
-        Close { session, at: now, reason: &ended.reason, guard: Guard::EngineGone, entry: &entry, item: None };
+    let close = Close { session, at: now, reason: &ended.reason, guard: Guard::EngineGone, entry: &entry, item: None };
     let closed = tools.store.close_session(&close).await?;
     let request = ForgetRequest { session_id: session.id.clone(), generation: ended.generation };
     if let Err(error) = tools.runners.forget(target, &request).await {

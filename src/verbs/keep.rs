@@ -8,16 +8,18 @@ use crate::tools::Tools;
 use crate::verbs::{VerbError, find_open};
 
 /// The longest time for which a session can be kept at once: no keep without an end that somebody will see.
-pub const LONGEST_KEEP: Ms = 30 * 24 * crate::time::HOUR;
+const LONGEST_KEEP: Ms = 30 * 24 * crate::time::HOUR;
 
 /// Keeps a session from now on for `time`; a later keep replaces an earlier one. Counts as using the session.
 ///
 /// # Errors
-/// When there is no such open session, the time is zero or longer than [`LONGEST_KEEP`], no reason is given, or the
+/// When there is no such open session, the time is zero or longer than 30 days, no reason is given, or the
 /// store fails.
 pub async fn keep(tools: &Tools, id: &Id, time: Ms, because: &str, actor: &Actor) -> Result<Session, VerbError> {
     if time <= 0 || time > LONGEST_KEEP {
-        return Err(VerbError::Invalid("a session can be kept for up to 30 days at once; ask again to extend".to_owned()));
+        return Err(VerbError::Invalid(
+            "a session can be kept for up to 30 days at once; ask again to extend".to_owned(),
+        ));
     }
     if because.trim().is_empty() {
         return Err(VerbError::Invalid("say why it is to be kept, for whoever reads the timeline".to_owned()));

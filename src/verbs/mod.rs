@@ -3,9 +3,9 @@
 //! Every verb tells the runner first where the runner's clock or engine is concerned, then writes the row. A new verb is
 //! one file here and one line in the list below.
 
-mod ended;
 mod drive;
 mod end;
+mod ended;
 mod keep;
 mod send;
 mod start;

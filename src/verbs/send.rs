@@ -32,9 +32,9 @@ pub async fn send(tools: &Tools, id: &Id, text: &str) -> Result<Session, VerbErr
             close_if_ended(tools, &session).await?;
             Err(VerbError::Ended { id: session.id.clone(), reason })
         }
-        Ok(SessionReply::NotTracked) => {
-            Err(VerbError::Runner(format!("runner {runner} holds no engine for session {id}; the message was not delivered")))
-        }
+        Ok(SessionReply::NotTracked) => Err(VerbError::Runner(format!(
+            "runner {runner} holds no engine for session {id}; the message was not delivered"
+        ))),
         Ok(SessionReply::Generation { .. }) => {
             Err(VerbError::Conflict(format!("runner {runner} holds another start of session {id}")))
         }

@@ -53,14 +53,11 @@ pub async fn start(tools: &Tools, wish: &StartWish, actor: &Actor) -> Result<Sta
                 wish.owner, open.id, open.engine, wish.repo
             )));
         }
-        Inserted::Exists => return Err(VerbError::Conflict(format!("session {} exists already", session.id))),
     }
     match tools.runners.start(&target, &request(&session, wish)).await {
         Ok(SessionReply::Done(engine)) => opened(tools, &session, engine.as_deref()).await,
         Ok(SessionReply::Refused { message, .. }) => give_up(tools, &target, (&session, actor), &message).await,
-        Ok(SessionReply::Unsupported) => {
-            give_up(tools, &target, (&session, actor), "it cannot start engines").await
-        }
+        Ok(SessionReply::Unsupported) => give_up(tools, &target, (&session, actor), "it cannot start engines").await,
         Ok(SessionReply::Ended { reason }) => give_up(tools, &target, (&session, actor), &reason).await,
         Err(NoAnswer::Unconnected(why)) => give_up(tools, &target, (&session, actor), &why).await,
         Ok(SessionReply::NotTracked | SessionReply::Generation { .. }) | Err(_) => Err(VerbError::Runner(format!(
