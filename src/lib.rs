@@ -6,6 +6,7 @@ pub mod policy;
 pub mod protocol;
 pub mod schedule;
 pub mod session;
+pub mod telemetry;
 pub mod time;
 pub mod verdict;
 mod words;
