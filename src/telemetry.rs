@@ -6,7 +6,6 @@ use std::io::IsTerminal;
 
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::Directive;
-use tracing_subscriber::fmt::format::FmtSpan;
 
 use crate::config::{LogConfig, LogFormat};
 
@@ -48,7 +47,6 @@ pub fn init(config: &LogConfig) -> Result<(), String> {
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter(&config.filter)?)
         .with_writer(std::io::stderr)
-        .with_span_events(FmtSpan::NONE)
         .with_ansi(colours);
     let started = match config.format {
         LogFormat::Text => log.try_init(),
@@ -63,8 +61,8 @@ pub fn init(config: &LogConfig) -> Result<(), String> {
 /// Says in one sentence which part of it is not understood.
 pub fn filter(text: &str) -> Result<EnvFilter, String> {
     let mut filter = EnvFilter::default();
-    if !text.contains(TALKATIVE) {
-        filter = filter.add_directive(directive(&format!("{TALKATIVE}=warn"))?);
+    if !text.contains(TALKATIVE) && text.trim() != "off" {
+        filter = filter.add_directive(directive(&format!("{TALKATIVE}=error"))?);
     }
     for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
         filter = filter.add_directive(directive(part)?);
@@ -89,7 +87,8 @@ mod tests {
             assert!(filter(text).is_ok(), "{text}");
         }
         let shown = filter("info,sexton::sweep=debug").unwrap().to_string();
-        assert!(shown.contains("sexton::sweep=debug") && shown.contains("tokio_cron_scheduler=warn"), "{shown}");
+        assert!(shown.contains("sexton::sweep=debug") && shown.contains("tokio_cron_scheduler=error"), "{shown}");
+        assert_eq!(filter("off").unwrap().to_string(), "off");
     }
 
     #[test]
