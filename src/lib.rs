@@ -15,6 +15,7 @@ pub mod schedule;
 pub mod session;
 pub mod store;
 pub mod sweep;
+pub mod telemetry;
 pub mod time;
 pub mod timeline;
 pub mod tools;

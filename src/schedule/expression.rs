@@ -83,13 +83,19 @@ impl Expression {
         std::iter::successors(self.next_after(after), |tick| self.next_after(*tick)).take(count).collect()
     }
 
+    /// Returns whether each ring of [`Self::bell`] is one of its own.
+    #[must_use]
+    pub fn is_utc(&self) -> bool {
+        self.zone == TimeZone::UTC
+    }
+
     /// Returns the expression for a bell that runs in UTC and rings at least whenever this one is due.
     ///
     /// In UTC it is the expression itself. In another zone it is every minute at the same seconds, since offsets are
     /// whole minutes: whoever hears that bell must ask [`Self::is_due`].
     #[must_use]
     pub fn bell(&self) -> String {
-        if self.zone == TimeZone::UTC {
+        if self.is_utc() {
             return self.text.clone();
         }
         let seconds = self.text.split_whitespace().next().filter(|field| !field.starts_with('@')).unwrap_or("0");
