@@ -3,6 +3,7 @@
 pub mod clock;
 pub mod policy;
 pub mod protocol;
+pub mod runner_client;
 pub mod session;
 pub mod time;
 pub mod verdict;

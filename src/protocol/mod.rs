@@ -8,7 +8,7 @@ mod engine_state;
 mod stop;
 pub mod tracked;
 mod tracked_element;
-mod untrusted;
+pub(crate) mod untrusted;
 mod verbs;
 
 pub use ended::{Ended, EngineExit, ResumeCommand, StopStage};

@@ -10,7 +10,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
 /// A value as far as a decision may rest on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Field {
+pub(crate) enum Field {
     Null,
     Bool(bool),
     /// A whole number that fits.
@@ -25,13 +25,13 @@ pub(super) enum Field {
 }
 
 /// Quotes foreign text for a sentence: short, and without control characters.
-pub(super) fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     format!("{:?}", text.chars().take(64).collect::<String>())
 }
 
 impl Field {
     /// Says what it is, to stand behind "is".
-    pub(super) fn describe(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         match self {
             Self::Null => "null".to_owned(),
             Self::Bool(value) => value.to_string(),
@@ -45,7 +45,7 @@ impl Field {
     }
 
     /// Says that it is not what it should be.
-    pub(super) fn is_not(&self, wanted: &str) -> String {
+    pub(crate) fn is_not(&self, wanted: &str) -> String {
         match self {
             Self::Twice => "there twice".to_owned(),
             odd => format!("{}, not {wanted}", odd.describe()),
@@ -53,7 +53,7 @@ impl Field {
     }
 
     /// Returns the text, if it is one.
-    pub(super) fn into_text(self) -> Option<String> {
+    pub(crate) fn into_text(self) -> Option<String> {
         match self {
             Self::Text(text) => Some(text),
             Self::Null | Self::Bool(_) | Self::Int(_) | Self::Number | Self::List | Self::Object | Self::Twice => None,
@@ -61,7 +61,7 @@ impl Field {
     }
 
     /// Returns the whole number, if it is one.
-    pub(super) fn as_int(&self) -> Option<i64> {
+    pub(crate) fn as_int(&self) -> Option<i64> {
         match self {
             Self::Int(value) => Some(*value),
             Self::Null | Self::Bool(_) | Self::Number | Self::Text(_) | Self::List | Self::Object | Self::Twice => None,
@@ -69,7 +69,7 @@ impl Field {
     }
 
     /// Returns the truth value, if it is one.
-    pub(super) fn as_bool(&self) -> Option<bool> {
+    pub(crate) fn as_bool(&self) -> Option<bool> {
         match self {
             Self::Bool(value) => Some(*value),
             Self::Null | Self::Int(_) | Self::Number | Self::Text(_) | Self::List | Self::Object | Self::Twice => None,
@@ -79,11 +79,11 @@ impl Field {
 
 /// The known keys of one object and what they said.
 #[derive(Debug, Default)]
-pub(super) struct Fields(Vec<(&'static str, Field)>);
+pub(crate) struct Fields(Vec<(&'static str, Field)>);
 
 impl Fields {
     /// Notes a value; the second one under the same key makes it [`Field::Twice`].
-    pub(super) fn put(&mut self, name: &'static str, value: Field) {
+    pub(crate) fn put(&mut self, name: &'static str, value: Field) {
         match self.0.iter_mut().find(|(known, _)| *known == name) {
             Some((_, seen)) => *seen = Field::Twice,
             None => self.0.push((name, value)),
@@ -91,19 +91,19 @@ impl Fields {
     }
 
     /// Returns what stood under `name`, if the key was sent.
-    pub(super) fn get(&self, name: &str) -> Option<&Field> {
+    pub(crate) fn get(&self, name: &str) -> Option<&Field> {
         self.0.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 
     /// Takes what stood under `name`, if the key was sent.
-    pub(super) fn take(&mut self, name: &str) -> Option<Field> {
+    pub(crate) fn take(&mut self, name: &str) -> Option<Field> {
         let at = self.0.iter().position(|(known, _)| *known == name)?;
         Some(self.0.swap_remove(at).1)
     }
 }
 
 /// Something that can be read from any JSON value.
-pub(super) trait Piece<'de>: Sized {
+pub(crate) trait Piece<'de>: Sized {
     /// Takes a value that is neither list nor object, or one of those that was read over.
     fn scalar(value: Field) -> Self;
 
@@ -127,7 +127,7 @@ impl Piece<'_> for Field {
 }
 
 /// Brings a [`Piece`] to serde. Going through `deserialize_any` at every level keeps the parser's cap on nesting.
-pub(super) struct Read<T>(pub(super) T);
+pub(crate) struct Read<T>(pub(crate) T);
 
 impl<'de, T: Piece<'de>> Deserialize<'de> for Read<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -1,0 +1,139 @@
+//! What a runner's answers may be taken for.
+
+use crate::protocol::tracked::{Reading, TrackedSet};
+use crate::protocol::{Because, Ended, TrackedSession};
+use crate::time::Ms;
+
+/// Why there is no answer that may be believed. Each reason is one sentence for a person.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoAnswer {
+    /// No connection could be made: refused, no route, no such name, connect timeout. Only this may mean that the machine
+    /// is gone; faults of this side (no free port, no open file) are [`NoAnswer::Unanswered`].
+    #[error("{0}")]
+    Unconnected(String),
+    /// A connection was made, or this side failed, and no whole answer came in time.
+    #[error("{0}")]
+    Unanswered(String),
+    /// The runner refused the secret, or there is none to show.
+    #[error("{0}")]
+    Unauthorised(String),
+    /// Another runner answered, or an older state of this one.
+    #[error("{0}")]
+    Unknown(String),
+    /// Something answered, but not as a runner does.
+    #[error("{0}")]
+    Unrecognised(String),
+}
+
+/// What came of asking a runner for its tracked set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Observation {
+    /// The runner answered with a tracked set that may be believed.
+    Live(TrackedSet),
+    /// See [`NoAnswer::Unrecognised`].
+    Unrecognised(String),
+    /// See [`NoAnswer::Unauthorised`].
+    Unauthorised(String),
+    /// See [`NoAnswer::Unknown`].
+    Unknown(String),
+    /// See [`NoAnswer::Unanswered`].
+    Unanswered(String),
+    /// See [`NoAnswer::Unconnected`].
+    Unconnected(String),
+}
+
+impl Observation {
+    /// Returns why there is no tracked set; none when there is one.
+    #[must_use]
+    pub fn why(&self) -> Option<&str> {
+        match self {
+            Self::Live(_) => None,
+            Self::Unrecognised(why)
+            | Self::Unauthorised(why)
+            | Self::Unknown(why)
+            | Self::Unanswered(why)
+            | Self::Unconnected(why) => Some(why),
+        }
+    }
+
+    /// Returns whether something answered, whatever it said. A secret that cannot be read counts as if it had: nothing
+    /// is known of the machine, so nothing may be concluded from it.
+    #[must_use]
+    pub fn answered(&self) -> bool {
+        !matches!(self, Self::Unanswered(_) | Self::Unconnected(_))
+    }
+}
+
+impl From<Reading> for Observation {
+    fn from(reading: Reading) -> Self {
+        match reading {
+            Reading::Tracked(set) => Self::Live(set),
+            Reading::Unknown(why) => Self::Unknown(why),
+            Reading::Unrecognised(why) => Self::Unrecognised(why),
+        }
+    }
+}
+
+impl From<NoAnswer> for Observation {
+    fn from(no_answer: NoAnswer) -> Self {
+        match no_answer {
+            NoAnswer::Unconnected(why) => Self::Unconnected(why),
+            NoAnswer::Unanswered(why) => Self::Unanswered(why),
+            NoAnswer::Unauthorised(why) => Self::Unauthorised(why),
+            NoAnswer::Unknown(why) => Self::Unknown(why),
+            NoAnswer::Unrecognised(why) => Self::Unrecognised(why),
+        }
+    }
+}
+
+/// What came of asking a runner to stop an engine. Only the first three may close a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StopAnswer {
+    /// The engine is gone, because of this request.
+    Stopped(Box<Ended>),
+    /// The engine had ended before; the record says why.
+    AlreadyStopped(Box<Ended>),
+    /// A runner that knows all its engines has none for this session.
+    NotTracked,
+    /// The runner keeps the engine.
+    Refused {
+        /// Why; none where it said so in no word of this version, or is a foreign runner.
+        because: Option<Because>,
+        /// For how long the engine has been silent.
+        idle_ms: Option<Ms>,
+        /// The highest generation that the runner knows to have ended.
+        highest_generation: Option<i64>,
+    },
+    /// The engine is being stopped, and not gone yet.
+    Accepted,
+    /// No answer, or one that says nothing certain: the engine may well live. One sentence.
+    Failed(String),
+}
+
+/// What a runner said to a touch, message, start or forget.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SessionReply {
+    /// Done; the engine as it stands, where the runner says it.
+    Done(Option<Box<TrackedSession>>),
+    /// The engine is gone or being stopped.
+    Ended {
+        /// Why, in the runner's word.
+        reason: String,
+    },
+    /// A runner that speaks the protocol, and knows all its engines, has none for this session.
+    NotTracked,
+    /// The engine belongs to another start of the session, or the one asked for is not above the last ended one.
+    Generation {
+        /// The highest generation that the runner knows of.
+        highest: Option<i64>,
+    },
+    /// Any other refusal: `unknown_engine`, `start_failed`, `not_ready`, `busy`, …
+    Refused {
+        /// The runner's word.
+        outcome: String,
+        /// Its sentence for a person.
+        message: String,
+    },
+    /// A foreign runner that does not have this route.
+    Unsupported,
+}

@@ -1,0 +1,166 @@
+//! [`RunnerApi`] over HTTP, with one shared connection pool.
+
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use reqwest::redirect::Policy;
+use serde::Serialize;
+
+use crate::protocol::tracked::read_tracked;
+use crate::protocol::{ForgetRequest, Health, MessageRequest, StartRequest, TouchRequest, path};
+use crate::runner_client::exchange::{Exchange, Question, Reply};
+use crate::runner_client::session::{About, read_health, read_session};
+use crate::runner_client::{NoAnswer, Observation, RunnerApi, SessionReply, StopAnswer, StopCall, Target};
+use crate::runner_client::{end, reach};
+use crate::time::{MINUTE, SECOND, Span};
+
+/// Idle connections are closed before common servers do so (Node: 5 s), since a request that meets a closing connection
+/// is lost without an answer.
+const KEPT_IDLE: Duration = Duration::from_secs(4);
+
+/// The limits of the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClientSettings {
+    /// How long connecting may take.
+    pub connect_timeout: Span,
+    /// How long a question may take, connecting and the last byte of the answer included.
+    pub timeout: Span,
+    /// The same for `end`: the runner's stop ladder, and some time to prove that all is gone.
+    pub end_timeout: Span,
+    /// The most bytes of an answer that are read.
+    pub response_bytes: usize,
+}
+
+impl Default for ClientSettings {
+    fn default() -> Self {
+        Self {
+            connect_timeout: Span(5 * SECOND),
+            timeout: Span(10 * SECOND),
+            end_timeout: Span(MINUTE),
+            response_bytes: 8 * 1_024 * 1_024,
+        }
+    }
+}
+
+/// Runners that are asked over HTTP.
+///
+/// It follows no redirect, uses no proxy (a runner's secret goes to the runner alone), keeps no cookies and decompresses
+/// nothing.
+#[derive(Debug, Clone)]
+pub struct HttpRunners {
+    exchange: Exchange,
+    timeout: Duration,
+    end_timeout: Duration,
+}
+
+impl HttpRunners {
+    /// Makes the client. A machine without certificates of authorities can still ask over `http`.
+    ///
+    /// # Errors
+    /// One sentence, when the HTTP library cannot be set up.
+    pub fn new(settings: &ClientSettings) -> Result<Self, String> {
+        // A second installation is refused, and then the first one serves.
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let connect_timeout = settings.connect_timeout.as_std();
+        let builder = || {
+            reqwest::Client::builder()
+                .user_agent(concat!("sexton/", env!("CARGO_PKG_VERSION")))
+                .redirect(Policy::none())
+                .referer(false)
+                .no_proxy()
+                .dns_resolver(reach::SystemResolver)
+                .connect_timeout(connect_timeout)
+                .pool_idle_timeout(KEPT_IDLE)
+                .tcp_keepalive(Duration::from_secs(30))
+        };
+        let client = builder()
+            .build()
+            .or_else(|_| builder().tls_certs_only([]).build())
+            .map_err(|error| format!("the HTTP client cannot be set up: {}", reach::root(&error)))?;
+        let exchange = Exchange { client, connect_timeout, response_bytes: settings.response_bytes };
+        Ok(Self { exchange, timeout: settings.timeout.as_std(), end_timeout: settings.end_timeout.as_std() })
+    }
+
+    async fn observe(&self, target: &Target) -> Result<Observation, NoAnswer> {
+        // Random, so that no answer to an earlier question, cached or late, can pass for this one.
+        let ask = uuid::Uuid::new_v4().simple().to_string();
+        let question = Question::get(format!("{}?ask={ask}", path::SESSIONS), self.timeout);
+        let reply = self.exchange.ask(target, question).await?;
+        Ok(read_tracked(&reply.as_answer(), &target.expected(&ask)).into())
+    }
+
+    async fn stop(&self, target: &Target, call: &StopCall) -> Result<StopAnswer, NoAnswer> {
+        let question = Question::post(path::END, &end::body(target, &call.request), self.end_timeout)?;
+        let reply = self.exchange.ask(target, question).await?;
+        Ok(end::read_end(&reply, target, call))
+    }
+
+    async fn post<T: Serialize>(&self, target: &Target, path: &str, body: &T) -> Result<Reply, NoAnswer> {
+        self.exchange.ask(target, Question::post(path, body, self.timeout)?).await
+    }
+
+    async fn say<T: Serialize>(
+        &self,
+        target: &Target,
+        path: &str,
+        body: &T,
+        about: About<'_>,
+    ) -> Result<SessionReply, NoAnswer> {
+        read_session(&self.post(target, path, body).await?, target, about)
+    }
+}
+
+impl RunnerApi for HttpRunners {
+    fn tracked<'a>(&'a self, target: &'a Target) -> BoxFuture<'a, Observation> {
+        async { self.observe(target).await.unwrap_or_else(Observation::from) }.boxed()
+    }
+
+    fn end<'a>(&'a self, target: &'a Target, call: &'a StopCall) -> BoxFuture<'a, StopAnswer> {
+        async { self.stop(target, call).await.unwrap_or_else(|error| StopAnswer::Failed(error.to_string())) }.boxed()
+    }
+
+    fn touch<'a>(
+        &'a self,
+        target: &'a Target,
+        request: &'a TouchRequest,
+    ) -> BoxFuture<'a, Result<SessionReply, NoAnswer>> {
+        let about = About { session_id: &request.session_id, generation: request.generation };
+        self.say(target, path::TOUCH, request, about).boxed()
+    }
+
+    fn message<'a>(
+        &'a self,
+        target: &'a Target,
+        request: &'a MessageRequest,
+    ) -> BoxFuture<'a, Result<SessionReply, NoAnswer>> {
+        let about = About { session_id: &request.session_id, generation: request.generation };
+        self.say(target, path::MESSAGES, request, about).boxed()
+    }
+
+    fn start<'a>(
+        &'a self,
+        target: &'a Target,
+        request: &'a StartRequest,
+    ) -> BoxFuture<'a, Result<SessionReply, NoAnswer>> {
+        let about = About { session_id: &request.session_id, generation: request.generation };
+        self.say(target, path::START, request, about).boxed()
+    }
+
+    fn forget<'a>(
+        &'a self,
+        target: &'a Target,
+        request: &'a ForgetRequest,
+    ) -> BoxFuture<'a, Result<SessionReply, NoAnswer>> {
+        let about = About { session_id: &request.session_id, generation: request.generation };
+        self.say(target, path::FORGET, request, about).boxed()
+    }
+
+    fn health<'a>(&'a self, target: &'a Target) -> BoxFuture<'a, Result<Health, NoAnswer>> {
+        async {
+            let question = Question::get(path::HEALTH.to_owned(), self.timeout);
+            read_health(&self.exchange.ask(target, question).await?, target)
+        }
+        .boxed()
+    }
+}

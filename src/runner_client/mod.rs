@@ -1,0 +1,73 @@
+//! Talking to runners: the questions of `/coding`, and what their answers may be taken for.
+//!
+//! [`RunnerApi`] is the whole interface; [`HttpRunners`] is the one that speaks HTTP, and the only code that knows how.
+//! What an answer means is decided by pure functions beside it. Nothing here knows the store or a rule: whether a session
+//! is to be stopped is decided elsewhere, whether it *was* stopped is decided here, and every doubt says that it was not.
+
+mod answers;
+mod end;
+mod exchange;
+mod foreign;
+mod http;
+mod reach;
+mod secret;
+mod session;
+mod target;
+
+use futures_util::future::BoxFuture;
+
+pub use answers::{NoAnswer, Observation, SessionReply, StopAnswer};
+pub use http::{ClientSettings, HttpRunners};
+pub use target::Target;
+
+use crate::protocol::{EndRequest, ForgetRequest, Health, MessageRequest, StartRequest, TouchRequest};
+
+/// A conditional stop and what the caller knows beside it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StopCall {
+    /// What is asked. Of a foreign runner only the session id is sent.
+    pub request: EndRequest,
+    /// The runner's tracked set was recognised in this pass, so a bare 404 of a foreign runner means "not tracked". Best
+    /// said only when that set does not list the session either.
+    pub set_recognised: bool,
+}
+
+/// What can be asked of a runner. Every method ends within a bounded time and reports failure in its answer.
+pub trait RunnerApi: Send + Sync {
+    /// Asks for the tracked set, with a random `ask` of its own, and reads it against what `target` remembers.
+    fn tracked<'a>(&'a self, target: &'a Target) -> BoxFuture<'a, Observation>;
+
+    /// Asks to stop an engine. `target` must be as it was [seen](Target::seen) in the answer that the stamp is from.
+    fn end<'a>(&'a self, target: &'a Target, call: &'a StopCall) -> BoxFuture<'a, StopAnswer>;
+
+    /// Says that somebody uses a session.
+    fn touch<'a>(
+        &'a self,
+        target: &'a Target,
+        request: &'a TouchRequest,
+    ) -> BoxFuture<'a, Result<SessionReply, NoAnswer>>;
+
+    /// Gives an engine a message.
+    fn message<'a>(
+        &'a self,
+        target: &'a Target,
+        request: &'a MessageRequest,
+    ) -> BoxFuture<'a, Result<SessionReply, NoAnswer>>;
+
+    /// Asks to start an engine.
+    fn start<'a>(
+        &'a self,
+        target: &'a Target,
+        request: &'a StartRequest,
+    ) -> BoxFuture<'a, Result<SessionReply, NoAnswer>>;
+
+    /// Says that an end record stands in the store, so that the runner may drop it.
+    fn forget<'a>(
+        &'a self,
+        target: &'a Target,
+        request: &'a ForgetRequest,
+    ) -> BoxFuture<'a, Result<SessionReply, NoAnswer>>;
+
+    /// Asks how the runner is; only one that speaks the protocol has an answer.
+    fn health<'a>(&'a self, target: &'a Target) -> BoxFuture<'a, Result<Health, NoAnswer>>;
+}
