@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use reqwest::header::{AGE, CONTENT_ENCODING, CONTENT_TYPE, HeaderName};
-use reqwest::{Client, Method, Response};
+use reqwest::{Client, Method, Response, Url};
 use serde::Serialize;
 
 use crate::protocol::tracked::Answer;
@@ -68,6 +68,17 @@ impl Reply {
     }
 }
 
+/// Joins a runner's base URL with a path of the protocol. The base is read on its own, so that a base without a host does
+/// not take the path's first word for one.
+fn locate(base: &str, path: &str) -> Result<Url, NoAnswer> {
+    let is_web = |url: &Url| matches!(url.scheme(), "http" | "https") && url.has_host();
+    let located = Url::parse(base)
+        .ok()
+        .filter(is_web)
+        .and_then(|base| Url::parse(&format!("{}{path}", base.as_str().trim_end_matches('/'))).ok());
+    located.ok_or_else(|| NoAnswer::Unanswered("its URL is none such as http://host:7118".to_owned()))
+}
+
 /// The client and its limits.
 #[derive(Debug, Clone)]
 pub(super) struct Exchange {
@@ -80,7 +91,7 @@ pub(super) struct Exchange {
 impl Exchange {
     /// Sends a question and reads the whole answer; a refused secret is no answer.
     pub(super) async fn ask(&self, target: &Target, question: Question) -> Result<Reply, NoAnswer> {
-        let url = format!("{}{}", target.url.trim_end_matches('/'), question.path);
+        let url = locate(&target.url, &question.path)?;
         let mut request = self.client.request(question.method, url).timeout(question.within);
         if let Some(file) = &target.token_file {
             request = request.bearer_auth(Secret::read(file).await?.expose());

@@ -2,5 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod runner_client;
+mod support;
 mod tracked_fixtures;
 mod tracked_fuzz;
