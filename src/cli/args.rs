@@ -13,7 +13,12 @@ use crate::time::Span;
 #[command(name = "sexton", version, about, propagate_version = true, after_help = AFTER)]
 pub struct Cli {
     /// The settings file.
-    #[arg(long, global = true, value_name = "FILE", help = "Settings file [default: $SEXTON_CONFIG, else $XDG_CONFIG_HOME/sexton/config.toml]")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        help = "Settings file [default: $SEXTON_CONFIG, else $XDG_CONFIG_HOME/sexton/config.toml]"
+    )]
     pub config: Option<PathBuf>,
 
     /// What to do.

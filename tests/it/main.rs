@@ -4,5 +4,6 @@
 
 mod runner_client;
 mod support;
+mod sweep;
 mod tracked_fixtures;
 mod tracked_fuzz;

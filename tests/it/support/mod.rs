@@ -1,3 +1,4 @@
-//! What several tests share.
+//! What the tests share.
 
 pub(crate) mod fake_runner;
+pub(crate) mod world;

@@ -1,0 +1,3 @@
+//! Passes over a real store against scripted runners.
+
+mod idle;
