@@ -227,6 +227,9 @@ pub struct EngineConfig {
     /// Environment variables that it gets beside the allowed ones.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
+    /// The command that takes a conversation up again; `{engine_session_id}` stands for its id. Empty when there is none.
+    #[serde(default)]
+    pub resume: Vec<String>,
 }
 
 /// A size in bytes, written such as `8MiB`.

@@ -30,6 +30,10 @@ pub enum RunnerView<'a> {
     Gone,
 }
 
+/// The words of an engine that is at work or waits for a person.
+const WORK: [Verdict; 4] =
+    [Verdict::Generating, Verdict::BackgroundTasks, Verdict::AwaitingInput, Verdict::PendingWake];
+
 /// Decides whether an open session is to be reaped as idle.
 ///
 /// It is, if and only if the row has a time to go by, no stored time lies in the future, nobody asked to keep it, nobody
@@ -45,12 +49,15 @@ pub fn idle(session: &Session, runner: RunnerView<'_>, policy: &PolicyConfig, no
             .map(|until| Finding { until: Some(until), ..Finding::plain(Verdict::KeptByRequest, until > now) }),
     );
     findings.extend(session.driver_at.map(|at| Finding::window(Verdict::DriverClaimed, at, window, now)));
-    findings.push(match session.last_used() {
+    let used = match session.last_used() {
         Some(at) => Finding::window(Verdict::RecentlyActive, at, window, now),
         None => Finding::plain(Verdict::Undetermined, true),
-    });
+    };
     let (finding, otherwise) = runner_finding(session, runner, policy, now);
-    findings.extend(finding);
+    // Work is what a person wants to read first; it is also what made the row recently active.
+    let works = finding.as_ref().is_some_and(|finding| WORK.contains(&finding.rule));
+    let pair = if works { [finding, Some(used)] } else { [Some(used), finding] };
+    findings.extend(pair.into_iter().flatten());
     Decision::from(findings, otherwise)
 }
 

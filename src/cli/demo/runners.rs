@@ -1,0 +1,93 @@
+//! The two things in the demonstration that have to happen at a chosen moment.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+
+use crate::protocol::{EndRequest, ForgetRequest, Health, MessageRequest, StartRequest, TouchRequest};
+use crate::runner_client::{NoAnswer, Observation, RunnerApi, SessionReply, StopAnswer, StopCall, Target};
+use crate::session::Id;
+
+/// The runners as they are, except that somebody writes to one session right between the worker's decision to stop it
+/// and the stop.
+pub(crate) struct ComingBack {
+    runners: Arc<dyn RunnerApi>,
+    session: Id,
+    came: AtomicBool,
+}
+
+impl ComingBack {
+    pub(crate) fn new(runners: Arc<dyn RunnerApi>, session: Id) -> Self {
+        Self { runners, session, came: AtomicBool::new(false) }
+    }
+
+    async fn come_back(&self, target: &Target, request: &EndRequest) {
+        if request.session_id == self.session && !self.came.swap(true, Ordering::SeqCst) {
+            let message = MessageRequest {
+                session_id: request.session_id.clone(),
+                generation: request.generation,
+                text: "Wait, one more thing.".to_owned(),
+                owner_id: None,
+            };
+            let _delivered = self.runners.message(target, &message).await;
+        }
+    }
+}
+
+impl RunnerApi for ComingBack {
+    fn tracked<'a>(&'a self, target: &'a Target) -> BoxFuture<'a, Observation> {
+        self.runners.tracked(target)
+    }
+
+    fn end<'a>(&'a self, target: &'a Target, call: &'a StopCall) -> BoxFuture<'a, StopAnswer> {
+        async move {
+            self.come_back(target, &call.request).await;
+            self.runners.end(target, call).await
+        }
+        .boxed()
+    }
+
+    fn touch<'a>(
+        &'a self,
+        target: &'a Target,
+        request: &'a TouchRequest,
+    ) -> BoxFuture<'a, Result<SessionReply, NoAnswer>> {
+        self.runners.touch(target, request)
+    }
+
+    fn message<'a>(
+        &'a self,
+        target: &'a Target,
+        request: &'a MessageRequest,
+    ) -> BoxFuture<'a, Result<SessionReply, NoAnswer>> {
+        self.runners.message(target, request)
+    }
+
+    fn start<'a>(
+        &'a self,
+        target: &'a Target,
+        request: &'a StartRequest,
+    ) -> BoxFuture<'a, Result<SessionReply, NoAnswer>> {
+        self.runners.start(target, request)
+    }
+
+    fn forget<'a>(
+        &'a self,
+        target: &'a Target,
+        request: &'a ForgetRequest,
+    ) -> BoxFuture<'a, Result<SessionReply, NoAnswer>> {
+        self.runners.forget(target, request)
+    }
+
+    fn health<'a>(&'a self, target: &'a Target) -> BoxFuture<'a, Result<Health, NoAnswer>> {
+        self.runners.health(target)
+    }
+}
+
+/// Serves a runner whose tracked set is `null`, as one does that has lost its way.
+pub(crate) fn null_runner() -> axum::Router {
+    let null = || async { axum::Json(serde_json::json!({"tracked": null})) };
+    axum::Router::new().route(crate::protocol::path::SESSIONS, axum::routing::get(null))
+}
