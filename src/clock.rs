@@ -55,6 +55,12 @@ fn read(clock: rustix::time::ClockId) -> Ms {
     time.tv_sec * 1_000 + time.tv_nsec / 1_000_000
 }
 
+/// Returns the time of the runtime's timers, for deadlines; a test may pause it.
+#[must_use]
+pub fn timer() -> tokio::time::Instant {
+    tokio::time::Instant::now()
+}
+
 /// A clock that moves only when told to, for tests and simulations.
 #[derive(Debug, Clone)]
 pub struct ManualClock {

@@ -4,6 +4,7 @@ pub mod activity;
 pub mod cli;
 pub mod clock;
 pub mod config;
+pub mod cron;
 pub mod entry;
 pub mod import;
 pub mod metrics;

@@ -6,7 +6,7 @@
 use std::net::SocketAddr;
 
 use crate::config::{Config, EngineConfig, LimitsConfig, PolicyConfig};
-use crate::schedule::expression::Expression;
+use crate::cron::Expression;
 use crate::session::Id;
 use crate::time::{SECOND, Span, compact};
 

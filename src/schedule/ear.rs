@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 use tokio::time::{Duration, Instant, sleep_until};
 
-use crate::clock::Clock;
-use crate::schedule::expression::Expression;
+use crate::clock::{Clock, timer};
+use crate::cron::Expression;
 use crate::time::{HOUR, Ms, SECOND, UtcMs};
 
 /// How late the bell may be before it counts as silent.
@@ -39,7 +39,7 @@ impl Ear {
     /// Listens to `rings` for the ticks of `expression` from now on.
     pub(super) fn new(rings: Arc<Notify>, expression: Expression, clock: Arc<dyn Clock>) -> Self {
         let since = clock.now();
-        let mut ear = Self { rings, expression, clock, since, silent_at: Instant::now() };
+        let mut ear = Self { rings, expression, clock, since, silent_at: timer() };
         ear.trust();
         ear
     }
@@ -74,7 +74,7 @@ impl Ear {
             Some(second) => second.since(now).min(LONGEST_SILENCE) + LATE,
             None => LONGEST_SILENCE,
         };
-        self.silent_at = Instant::now() + Duration::from_millis(u64::try_from(wait).unwrap_or(0));
+        self.silent_at = timer() + Duration::from_millis(u64::try_from(wait).unwrap_or(0));
     }
 
     /// Returns whether the ring that was just heard means a tick.

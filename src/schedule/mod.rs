@@ -13,7 +13,6 @@
 
 mod bell;
 mod ear;
-pub mod expression;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -25,7 +24,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::clock::Clock;
 use crate::config::ScheduleConfig;
-use crate::schedule::expression::Expression;
+use crate::cron::Expression;
 use crate::time::Span;
 
 pub use bell::BellError;

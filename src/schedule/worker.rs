@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::{JoinError, JoinHandle};
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, timer};
 use crate::schedule::bell::{Bell, BellError};
 use crate::schedule::ear::{Ear, Heard};
 use crate::schedule::{Outcome, Plan, Request, RunError, Schedule, ScheduleStatus, Trigger};
@@ -157,7 +157,7 @@ impl Worker {
                 joined = &mut task => return (joined, aborted),
                 () = self.cancel.cancelled(), if !stopping => {
                     stopping = true;
-                    let latest = Instant::now() + self.plan.shutdown_limit.as_std();
+                    let latest = timer() + self.plan.shutdown_limit.as_std();
                     let sooner = deadline.deadline().min(latest);
                     deadline.as_mut().reset(sooner);
                 }

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod architecture;
 mod runner_client;
 mod support;
 mod sweep;
