@@ -87,7 +87,7 @@ pub struct EngineState {
     pub unclear: bool,
 }
 
-/// One element of the tracked set. How it is read stands in `tracked_element.rs`.
+/// One element of the tracked set. How it is read stands in `tracked/element.rs`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TrackedSession {
     /// The session whose engine this is.

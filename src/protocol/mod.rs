@@ -7,7 +7,6 @@ mod ended;
 mod engine_state;
 mod stop;
 pub mod tracked;
-mod tracked_element;
 pub(crate) mod untrusted;
 mod verbs;
 

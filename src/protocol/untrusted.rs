@@ -46,10 +46,7 @@ impl Field {
 
     /// Says that it is not what it should be.
     pub(crate) fn is_not(&self, wanted: &str) -> String {
-        match self {
-            Self::Twice => "there twice".to_owned(),
-            odd => format!("{}, not {wanted}", odd.describe()),
-        }
+        if *self == Self::Twice { self.describe() } else { format!("{}, not {wanted}", self.describe()) }
     }
 
     /// Returns the text, if it is one.

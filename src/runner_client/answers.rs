@@ -56,11 +56,11 @@ impl Observation {
         }
     }
 
-    /// Returns whether something answered, whatever it said. A secret that cannot be read counts as if it had: nothing
-    /// is known of the machine, so nothing may be concluded from it.
+    /// Returns whether a connection may have been made, whatever came of it. A fault of this side, such as a secret that
+    /// cannot be read, counts as one: nothing is known of the machine, so it must not come closer to being called gone.
     #[must_use]
-    pub fn answered(&self) -> bool {
-        !matches!(self, Self::Unanswered(_) | Self::Unconnected(_))
+    pub fn reached(&self) -> bool {
+        !matches!(self, Self::Unconnected(_))
     }
 }
 

@@ -66,11 +66,12 @@ fn no_connection(error: &reqwest::Error) -> Option<String> {
         if let Some(no_address) = cause.downcast_ref::<NoAddress>() {
             return Some(no_address.to_string());
         }
-        match cause.downcast_ref::<std::io::Error>()?.kind() {
-            ErrorKind::ConnectionRefused => Some("connection refused".to_owned()),
-            ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => Some("no route to it".to_owned()),
-            _ => None,
+        let kind = cause.downcast_ref::<std::io::Error>()?.kind();
+        if kind == ErrorKind::ConnectionRefused {
+            return Some("connection refused".to_owned());
         }
+        let no_route = kind == ErrorKind::HostUnreachable || kind == ErrorKind::NetworkUnreachable;
+        no_route.then(|| "no route to it".to_owned())
     })
 }
 

@@ -1,6 +1,6 @@
 //! The integration tests: one binary, one file per subject.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 mod architecture;
 mod runner_client;

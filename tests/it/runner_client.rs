@@ -53,10 +53,9 @@ fn idle_for(ms: i64) -> EngineState {
 
 async fn observe(runner: &FakeRunner) -> (Target, TrackedSet) {
     let target = at(&runner.url);
-    match client().tracked(&target).await {
-        Observation::Live(set) => (target.seen(&set), set),
-        other => panic!("{other:?}"),
-    }
+    let observation = client().tracked(&target).await;
+    let Observation::Live(set) = observation else { panic!("{observation:?}") };
+    (target.seen(&set), set)
 }
 
 fn stop_of(session: &str, generation: i64, set: &TrackedSet) -> StopCall {
@@ -104,7 +103,7 @@ async fn another_runner_or_an_older_epoch_is_unknown() {
     runner.script().epoch = 1;
     runner.script().runner_id = id("mac-studio");
     let unknown = client().tracked(&target).await;
-    assert!(unknown.answered() && matches!(unknown, Observation::Unknown(why) if why.contains("mac-studio")));
+    assert!(unknown.reached() && matches!(unknown, Observation::Unknown(why) if why.contains("mac-studio")));
 }
 
 #[tokio::test]
@@ -298,6 +297,10 @@ async fn a_foreign_runner_is_served_with_bare_ids() {
     assert!(matches!(client().end(&target, &blind).await, StopAnswer::Failed(_)));
     let touch = TouchRequest { session_id: id("s-1"), generation: 1, kind: ActivityKind::Capture };
     assert_eq!(client().touch(&target, &touch).await, Ok(SessionReply::Unsupported));
+    runner.script().tells_states = true;
+    runner.hold_engine(&id("s-2"), 1, EngineState { generating: Told::Is(true), ..EngineState::default() });
+    let busy = &observe(&runner).await.1.tracked[0];
+    assert_eq!((busy.generation, busy.state.generating), (None, Told::Is(true)));
 }
 
 #[tokio::test]
@@ -353,7 +356,7 @@ async fn what_is_no_tracked_set_is_told_apart() {
         runner.answer(Verb::Sessions, None, answering.clone());
         let observation = client().tracked(&at(&runner.url)).await;
         assert!(matches!(observation, Observation::Unanswered(_)), "{answering:?}: {observation:?}");
-        assert!(!observation.answered() && observation.why().is_some());
+        assert!(observation.reached() && observation.why().is_some());
     }
 }
 
@@ -363,7 +366,7 @@ async fn a_slow_drip_ends_at_the_limit_of_the_whole() {
     let url = format!("http://{}", listener.local_addr().unwrap());
     let drip = tokio::spawn(async move {
         let (mut socket, _) = listener.accept().await.unwrap();
-        socket.read(&mut [0; 1_024]).await.unwrap();
+        assert_ne!(socket.read(&mut [0; 1_024]).await.unwrap(), 0);
         socket.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n").await.unwrap();
         let mut tick = tokio::time::interval(Duration::from_millis(20));
         while socket.write_all(b" ").await.is_ok() {
@@ -384,6 +387,7 @@ async fn no_connection_is_told_from_no_answer() {
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let refused = client().tracked(&at(&format!("http://{closed}"))).await;
     assert!(matches!(&refused, Observation::Unconnected(why) if why.contains("connection refused")), "{refused:?}");
+    assert!(!refused.reached());
 
     let nameless = client().tracked(&at("http://nosuch.invalid:7118")).await;
     assert!(matches!(&nameless, Observation::Unconnected(why) if why.contains("nosuch.invalid")), "{nameless:?}");

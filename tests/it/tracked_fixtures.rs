@@ -121,10 +121,9 @@ fn no_prefix_of_a_good_reply_reads_as_a_set() {
 fn the_state_of_the_engines_is_read() {
     let read = |name: &str| {
         let (_, path) = replies().into_iter().find(|(known, _)| known == name).unwrap();
-        match Head::of(&path).read(&fs::read(&path).unwrap()) {
-            Reading::Tracked(set) => set,
-            other => panic!("{other:?}"),
-        }
+        let reading = Head::of(&path).read(&fs::read(&path).unwrap());
+        let Reading::Tracked(set) = reading else { panic!("{reading:?}") };
+        set
     };
     insta::assert_debug_snapshot!(read("tracked-protocol-full"));
     insta::assert_debug_snapshot!(read("tracked-odd-state-is-unknown").tracked[0].state);

@@ -163,6 +163,8 @@ pub(crate) struct Script {
     pub(crate) complete: bool,
     /// It is one that someone else wrote.
     pub(crate) foreign: bool,
+    /// As a foreign one, it lists objects with the engines' states instead of bare ids.
+    pub(crate) tells_states: bool,
     /// The token that it wants; none wants none.
     pub(crate) secret: Option<String>,
     pub(crate) engines: BTreeMap<Id, FakeEngine>,
@@ -184,6 +186,7 @@ impl Script {
             ready: true,
             complete: true,
             foreign: false,
+            tells_states: false,
             secret: None,
             engines: BTreeMap::new(),
             ended: Vec::new(),

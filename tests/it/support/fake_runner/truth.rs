@@ -51,10 +51,10 @@ impl Script {
         &mut self,
         call: &Call,
         clock: &dyn Clock,
-        act: fn(&mut Self, &Call, T, &dyn Clock) -> Raw,
+        act: fn(&mut Self, &Call, &T, &dyn Clock) -> Raw,
     ) -> Raw {
         match serde_json::from_value(call.body.clone()) {
-            Ok(request) => act(self, call, request, clock),
+            Ok(request) => act(self, call, &request, clock),
             Err(error) => self.fail(call, 400, "bad_request", &error.to_string()),
         }
     }
@@ -83,7 +83,7 @@ impl Script {
         engines.map(|(session_id, engine)| tracked(session_id, engine, awake)).collect()
     }
 
-    fn end(&mut self, call: &Call, request: EndRequest, clock: &dyn Clock) -> Raw {
+    fn end(&mut self, call: &Call, request: &EndRequest, clock: &dyn Clock) -> Raw {
         let record = self.record_of(&request.session_id, request.generation);
         if let Some(record) = record {
             return self.about_end(call, EndOutcome::AlreadyStopped, &record);
@@ -116,7 +116,7 @@ impl Script {
                 EngineSays::Undetermined => return self.refuse(call, Because::Active, idle, None),
             }
         }
-        self.stop(&request, clock);
+        self.stop(request, clock);
         let record = self.record_of(&request.session_id, request.generation).unwrap();
         self.about_end(call, EndOutcome::Stopped, &record)
     }
@@ -167,7 +167,7 @@ impl Script {
         self.ended.push((clock.elapsed(), serde_json::from_value(record).unwrap()));
     }
 
-    fn touch(&mut self, call: &Call, request: TouchRequest, clock: &dyn Clock) -> Raw {
+    fn touch(&mut self, call: &Call, request: &TouchRequest, clock: &dyn Clock) -> Raw {
         match self.find(call, &request.session_id, request.generation) {
             Err(refusal) => refusal,
             Ok(engine) => {
@@ -177,38 +177,39 @@ impl Script {
         }
     }
 
-    fn message(&mut self, call: &Call, request: MessageRequest, clock: &dyn Clock) -> Raw {
+    fn message(&mut self, call: &Call, request: &MessageRequest, clock: &dyn Clock) -> Raw {
         match self.find(call, &request.session_id, request.generation) {
             Err(refusal) => refusal,
             Ok(engine) => {
                 engine.use_at(clock.awake());
-                engine.messages.push(request.text);
+                engine.messages.push(request.text.clone());
                 self.done(call, &request.session_id, clock, &json!({}))
             }
         }
     }
 
-    fn start(&mut self, call: &Call, request: StartRequest, clock: &dyn Clock) -> Raw {
-        let StartRequest { session_id, generation, .. } = request;
-        match (self.engines.get_mut(&session_id), self.highest_ended.get(&session_id)) {
+    fn start(&mut self, call: &Call, request: &StartRequest, clock: &dyn Clock) -> Raw {
+        let (session_id, generation) = (&request.session_id, request.generation);
+        match (self.engines.get_mut(session_id), self.highest_ended.get(session_id)) {
             (Some(engine), _) if engine.generation > generation => {
                 let highest = engine.generation;
                 self.other_generation(call, highest)
             }
             (Some(engine), _) => {
                 engine.generation = generation;
-                self.done(call, &session_id, clock, &json!({}))
+                engine.use_at(clock.awake());
+                self.done(call, session_id, clock, &json!({}))
             }
             (None, Some(highest)) if generation <= *highest => self.other_generation(call, *highest),
             (None, _) => {
                 let state = sexton::protocol::EngineState { idle_ms: Told::Is(0), ..Default::default() };
                 self.engines.insert(session_id.clone(), FakeEngine::new(generation, state, clock.awake()));
-                self.done(call, &session_id, clock, &json!({}))
+                self.done(call, session_id, clock, &json!({}))
             }
         }
     }
 
-    fn forget(&mut self, call: &Call, request: ForgetRequest, _: &dyn Clock) -> Raw {
+    fn forget(&mut self, call: &Call, request: &ForgetRequest, _: &dyn Clock) -> Raw {
         self.ended
             .retain(|(_, record)| record.session_id != request.session_id || record.generation != request.generation);
         self.about(call, 200, &json!({}))
@@ -248,6 +249,11 @@ impl Script {
     /// Answers as a runner that someone else wrote: it knows no condition and no other route.
     fn as_foreign(&mut self, call: &Call, clock: &dyn Clock) -> Raw {
         match (call.verb, &call.session_id) {
+            (Verb::Sessions, _) if self.tells_states => {
+                let mut tracked = self.tracked(clock.awake());
+                tracked.iter_mut().for_each(|session| session.generation = None);
+                Raw::json(200, json!({"tracked": tracked}).to_string())
+            }
             (Verb::Sessions, _) => {
                 let ids: Vec<&Id> = self.engines.keys().collect();
                 Raw::json(200, json!({"tracked": ids}).to_string())

@@ -3,13 +3,15 @@
 //! Pure: from status, headers and bytes to a [`Reading`]. An empty list is a real answer and closes rows; so nothing
 //! else may ever read as one. Whatever is not exactly what the protocol describes is [`Reading::Unrecognised`].
 
+mod body;
+mod element;
+
 use std::collections::HashSet;
 
 use serde::Deserialize;
-use serde::de::{MapAccess, SeqAccess};
 
-use crate::protocol::tracked_element::Element;
-use crate::protocol::untrusted::{Field, Fields, Piece, Read, quoted};
+use crate::protocol::tracked::body::{Body, Listed, Records};
+use crate::protocol::untrusted::{Field, Fields, quoted};
 use crate::protocol::{Ended, TrackedSession};
 use crate::session::Id;
 
@@ -96,7 +98,7 @@ const LONGEST_WHY: usize = 240;
 fn recognise(answer: &Answer<'_>, expected: &Expected) -> Result<TrackedSet, String> {
     check_envelope(answer)?;
     let text = text(answer.body)?;
-    let Body { mut fields, tracked, ended } = parse(text)?;
+    let Body { mut fields, tracked, ended } = Body::parse(text)?;
     check_claims(&fields, expected)?;
     let protocol = protocol(&fields, expected)?;
     let tracked = sessions(tracked)?;
@@ -162,14 +164,6 @@ fn text(body: &[u8]) -> Result<&str, String> {
         return Err("the answer has no body".to_owned());
     }
     Ok(text)
-}
-
-fn parse(text: &str) -> Result<Body, String> {
-    match serde_json::from_str::<Read<Result<Body, String>>>(text) {
-        Ok(Read(body)) => body,
-        Err(error) if error.is_eof() => Err("the answer is cut off: its JSON does not end".to_owned()),
-        Err(error) => Err(format!("the answer is not JSON: {error}")),
-    }
 }
 
 /// Checks what may be missing but must not be wrong.
@@ -256,105 +250,5 @@ fn check_both(tracked: &[TrackedSession], ended: &[Ended]) -> Result<(), String>
     match ended.iter().find(|record| held.contains(&(&record.session_id, record.generation))) {
         Some(record) => Err(format!("session {} is both tracked and ended", record.session_id)),
         None => Ok(()),
-    }
-}
-
-/// The keys that stand beside the two lists and mean something.
-const KEYS: &[&str] = &["complete", "ready", "error", "next_page", "ask", "runner_id", "epoch", "protocol", "stamp"];
-
-/// The answer's object, every known key read once.
-#[derive(Default)]
-struct Body {
-    fields: Fields,
-    tracked: Option<Listed>,
-    ended: Option<Records>,
-}
-
-impl<'de> Piece<'de> for Result<Body, String> {
-    fn scalar(value: Field) -> Self {
-        Err(format!("the answer is {}, not an object", value.describe()))
-    }
-
-    fn object<A: MapAccess<'de>>(mut object: A) -> Result<Self, A::Error> {
-        let mut body = Body::default();
-        while let Some(key) = object.next_key::<String>()? {
-            match key.as_str() {
-                "tracked" => {
-                    let Read(listed) = object.next_value()?;
-                    body.tracked = Some(if body.tracked.is_some() { Listed::Odd(Field::Twice) } else { listed });
-                }
-                "ended" => {
-                    let Read(records) = object.next_value()?;
-                    body.ended = Some(if body.ended.is_some() { Records::Odd(Field::Twice) } else { records });
-                }
-                other => {
-                    let Read(value) = object.next_value::<Read<Field>>()?;
-                    if let Some(known) = KEYS.iter().find(|known| **known == other) {
-                        body.fields.put(known, value);
-                    }
-                }
-            }
-        }
-        Ok(Ok(body))
-    }
-}
-
-/// What stood under `tracked`.
-enum Listed {
-    Sessions(Vec<TrackedSession>),
-    /// An element, counted from 1, that is no session.
-    Spoilt {
-        at: usize,
-        why: String,
-    },
-    Odd(Field),
-}
-
-impl<'de> Piece<'de> for Listed {
-    fn scalar(value: Field) -> Self {
-        Self::Odd(value)
-    }
-
-    fn list<A: SeqAccess<'de>>(mut list: A) -> Result<Self, A::Error> {
-        let mut sessions = Vec::new();
-        while let Some(Read(Element(element))) = list.next_element()? {
-            match element {
-                Ok(session) => sessions.push(session),
-                Err(why) => {
-                    while list.next_element::<Read<Field>>()?.is_some() {}
-                    return Ok(Self::Spoilt { at: sessions.len() + 1, why });
-                }
-            }
-        }
-        Ok(Self::Sessions(sessions))
-    }
-}
-
-/// What stood under `ended`, before its records are read.
-enum Records {
-    Objects,
-    /// An element, counted from 1, that is no object.
-    Spoilt {
-        at: usize,
-        field: Field,
-    },
-    Odd(Field),
-}
-
-impl<'de> Piece<'de> for Records {
-    fn scalar(value: Field) -> Self {
-        Self::Odd(value)
-    }
-
-    fn list<A: SeqAccess<'de>>(mut list: A) -> Result<Self, A::Error> {
-        let mut read = Self::Objects;
-        let mut at = 0;
-        while let Some(Read(field)) = list.next_element::<Read<Field>>()? {
-            at += 1;
-            if field != Field::Object && matches!(read, Self::Objects) {
-                read = Self::Spoilt { at, field };
-            }
-        }
-        Ok(read)
     }
 }
