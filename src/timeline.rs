@@ -79,18 +79,18 @@ pub fn closed_without_stop(
     now: UtcMs,
 ) -> NewEntry {
     let runner = &session.runner_id;
-    let message = match decision.verdict {
-        Verdict::MachineGone => format!(
+    let message = if decision.verdict == Verdict::MachineGone {
+        format!(
             "Closed after {}. The engine was not stopped, because runner {runner} could not be reached ({why}); if it returns and still holds the engine, the engine is stopped then, or the session is reopened if it is in use.",
             silence(session, now)
-        ),
-        Verdict::StartFailed => {
-            format!("Closed: the engine never started; runner {runner} holds none for this session.")
-        }
-        _ => format!(
+        )
+    } else if decision.verdict == Verdict::StartFailed {
+        format!("Closed: the engine never started; runner {runner} holds none for this session.")
+    } else {
+        format!(
             "Closed: runner {runner} is up and holds no engine for this session, which was quiet for {}. There was nothing to stop.",
             quiet(session, now)
-        ),
+        )
     };
     let mut evidence = evidence(session, Some(decision), actor, now);
     evidence.insert(

@@ -259,6 +259,7 @@ mod tests {
         let engine = |command: &[&str], variable: Option<&str>| EngineConfig {
             command: command.iter().map(|word| (*word).to_owned()).collect(),
             env: variable.map(|name| (name.to_owned(), "x".to_owned())).into_iter().collect(),
+            resume: Vec::new(),
         };
         for (name, bad) in [
             ("a b", engine(&["cat"], None)),
