@@ -40,6 +40,9 @@ pub(super) async fn close_gone(
     let entry = timeline::engine_gone((session, None), ended, actor, now);
     let close = Close { session, at: now, reason: &ended.reason, guard: Guard::EngineGone, entry: &entry, item: None };
     let closed = tools.store.close_session(&close).await?;
+    if closed == Closed::LostRace {
+        return Ok(closed);
+    }
     let request = ForgetRequest { session_id: session.id.clone(), generation: ended.generation };
     if let Err(error) = tools.runners.forget(target, &request).await {
         tracing::debug!(session_id = %session.id, %error, "the runner was not told to forget");
