@@ -20,7 +20,7 @@ pub struct Touch {
 }
 
 /// sqlite: `json_each`. A touch that is no news still clears the back-off.
-const WRITE_TOUCHES: &str = "UPDATE sessions SET
+pub(super) const WRITE_TOUCHES: &str = "UPDATE sessions SET
         last_activity_kind = CASE WHEN last_activity_at >= touch.at THEN last_activity_kind ELSE touch.kind END,
         last_activity_at = CASE WHEN last_activity_at >= touch.at THEN last_activity_at ELSE touch.at END,
         next_check_at = NULL, check_delay_ms = NULL
@@ -29,7 +29,7 @@ const WRITE_TOUCHES: &str = "UPDATE sessions SET
     RETURNING sessions.id";
 
 /// sqlite: `json_each`.
-const NOTE_ENGINE_WORK: &str = "UPDATE sessions SET
+pub(super) const NOTE_ENGINE_WORK: &str = "UPDATE sessions SET
         last_activity_at = $2, last_activity_kind = 'engine', next_check_at = NULL, check_delay_ms = NULL
     WHERE id IN (SELECT value FROM json_each($1)) AND status <> 'ended'
         AND (last_activity_at IS NULL OR last_activity_at <= $3)

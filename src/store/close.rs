@@ -11,12 +11,12 @@ use crate::store::timeline::write_entry;
 use crate::store::{Conn, Store, StoreError};
 use crate::time::UtcMs;
 
-/// The beginning of both ways to end a row.
+/// The beginning of both ways to end a row. A row changes its runner only together with its generation.
 macro_rules! end_row {
     () => {
         "UPDATE sessions SET status = 'ended', ended_at = $3, end_reason = $4, updated_at = $3, next_check_at = NULL,
              check_delay_ms = NULL
-         WHERE id = $1 AND status <> 'ended' AND generation = $2"
+         WHERE id = $1 AND status <> 'ended' AND generation = $2 AND runner_id = $5"
     };
 }
 
@@ -24,8 +24,8 @@ macro_rules! end_row {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Guard {
     /// The runner said that the engine of this generation is gone: it stopped it (`stopped`, `already_stopped`) or told
-    /// of its end (an `ended` record). Nothing that happens to the row can bring it back, so only status and generation
-    /// are compared. Must never be used on the strength of a list, a silence or an error.
+    /// of its end (an `ended` record). Nothing that happens to the row can bring it back, so only status,
+    /// generation and runner are compared. Must never be used on the strength of a list, a silence or an error.
     EngineGone,
     /// No runner vouched for the end of this engine (`machine_gone`, `orphaned`, `start_failed`), so the row must be
     /// exactly as used as it was when the question was asked: runner, status, `reopened`, last activity, driver's claim
@@ -219,16 +219,20 @@ async fn end_row(tx: &mut Conn, close: &Close<'_>) -> Result<bool, sqlx::Error> 
         Guard::EngineGone => end_row!(),
         Guard::Unchanged => concat!(
             end_row!(),
-            " AND runner_id = $5 AND status = $6 AND reopened = $7 AND last_activity_at IS NOT DISTINCT FROM $8
+            " AND status = $6 AND reopened = $7 AND last_activity_at IS NOT DISTINCT FROM $8
               AND last_used_at IS NOT DISTINCT FROM $9 AND driver_at IS NOT DISTINCT FROM $10
               AND keep_until IS NOT DISTINCT FROM $11"
         ),
     };
-    let query = sqlx::query(sql).bind(session.id.as_str()).bind(session.generation).bind(close.at.0).bind(close.reason);
+    let query = sqlx::query(sql)
+        .bind(session.id.as_str())
+        .bind(session.generation)
+        .bind(close.at.0)
+        .bind(close.reason)
+        .bind(session.runner_id.as_str());
     let query = match close.guard {
         Guard::EngineGone => query,
         Guard::Unchanged => query
-            .bind(session.runner_id.as_str())
             .bind(session.status.as_str())
             .bind(session.reopened)
             .bind(session.last_activity_at.map(|t| t.0))

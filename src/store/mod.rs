@@ -1,16 +1,19 @@
 //! All SQL of the project, behind [`Store`]. It keeps and narrows; it decides nothing about sessions.
 //!
 //! The statements are portable: `$1`, `ON CONFLICT`, `RETURNING`, whole milliseconds, ids as TEXT. What only SQLite
-//! understands is marked with `-- sqlite:` or lives in [`open`]: `json_each` for lists of values, and pragmas. Rules
-//! that every function keeps: a transaction holds SQL and nothing else, it begins with `BEGIN IMMEDIATE`, and a row is
-//! closed in [`close`] alone.
+//! understands is marked with `sqlite:` (`json_each`, for lists of values) or lives in [`open`]. Rules that every function
+//! keeps: a transaction holds SQL and nothing else, it begins with `BEGIN IMMEDIATE`, and a row is closed in [`close`]
+//! alone. Inside a transaction only its own connection is used: the next writer waits for it.
 
 mod activity;
 mod candidates;
 mod close;
 mod error;
+mod holds;
 mod imports;
 mod open;
+#[cfg(test)]
+mod plans;
 mod retention;
 mod rows;
 mod runners;
@@ -30,10 +33,11 @@ pub use activity::Touch;
 pub use candidates::{Candidate, Cursor};
 pub use close::{Close, Closed, Guard, Recorded, Reopened};
 pub use error::StoreError;
+pub use holds::Claim;
 pub use imports::Imported;
 pub use retention::{Keep, Protected, Pruned};
 pub use runners::RunnerMemory;
-pub use sessions::{Begun, Claim, Inserted, SessionFilter};
+pub use sessions::{Begun, Inserted, SessionFilter};
 pub use settings::PAUSED;
 pub use sweeps::{NewSweep, Sweep, SweepItem};
 pub use timeline::EntryFilter;
@@ -83,14 +87,6 @@ impl Store {
     /// Begins a transaction that may write, and so waits for other writers now instead of failing half-way.
     async fn begin(&self) -> Result<Transaction<'static, Sqlite>, StoreError> {
         self.writer().begin_with("BEGIN IMMEDIATE").await.at(self)
-    }
-
-    /// Begins a transaction, for tests that ask for a statement's plan.
-    #[cfg(test)]
-    async fn plan(&self, statement: &'static str) -> String {
-        let text = sqlx::AssertSqlSafe(format!("EXPLAIN QUERY PLAN {statement}"));
-        let rows: Vec<(i64, i64, i64, String)> = sqlx::query_as(text).fetch_all(self.reader()).await.unwrap();
-        rows.into_iter().map(|(_, _, _, detail)| detail).collect::<Vec<_>>().join("\n")
     }
 }
 

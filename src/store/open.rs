@@ -46,7 +46,8 @@ impl Store {
         }
         drop(lock);
         let options = base_options(&path).pragma("query_only", "ON");
-        let readers = SqlitePoolOptions::new().max_connections(READERS).connect_lazy_with(options);
+        let readers =
+            SqlitePoolOptions::new().max_connections(READERS).test_before_acquire(false).connect_lazy_with(options);
         Ok(Self { inner: Arc::new(Inner { name, writer, readers }) })
     }
 }
@@ -55,7 +56,18 @@ fn path_of(url: &str) -> Result<PathBuf, StoreError> {
     match url.strip_prefix("sqlite://") {
         Some("" | "/" | ":memory:") => Err(StoreError::unusable(url, "it names no file")),
         Some(path) => Ok(PathBuf::from(path)),
-        None => Err(StoreError::unusable(url, "only SQLite is supported so far, as in sqlite:///var/lib/sexton.db")),
+        None => Err(StoreError::unusable(
+            &without_password(url),
+            "only SQLite is supported so far, as in sqlite:///var/lib/sexton.db",
+        )),
+    }
+}
+
+/// Leaves out what stands before the host of a URL, so that no password ends up in a log.
+fn without_password(url: &str) -> String {
+    match (url.split_once("://"), url.rsplit_once('@')) {
+        (Some((scheme, _)), Some((_, host))) => format!("{scheme}://{host}"),
+        _ => url.to_owned(),
     }
 }
 
@@ -120,11 +132,11 @@ async fn connect(path: &Path, name: &str) -> Result<SqlitePool, StoreError> {
     looking.close().await;
     owned?;
     let options = base_options(path).journal_mode(SqliteJournalMode::Wal);
-    let pool = SqlitePoolOptions::new().max_connections(1).connect_with(options).await;
+    let pool = SqlitePoolOptions::new().max_connections(1).test_before_acquire(false).connect_with(options).await;
     pool.map_err(|error| StoreError::of(name, &error))
 }
 
-/// Refuses a file of another program, and one whose pages do not fit together.
+/// Refuses a file of another program and one whose pages do not fit together, and claims an empty one.
 async fn check_ownership(pool: &SqlitePool, name: &str) -> Result<(), StoreError> {
     let failed = |error: sqlx::Error| StoreError::of(name, &error);
     let application: i64 = sqlx::query_scalar("PRAGMA application_id").fetch_one(pool).await.map_err(failed)?;
@@ -136,14 +148,16 @@ async fn check_ownership(pool: &SqlitePool, name: &str) -> Result<(), StoreError
     if found != "ok" {
         return Err(StoreError::Damaged { store: name.to_owned(), why: found });
     }
+    if application == 0 {
+        // The number is APPLICATION_ID; a pragma takes no argument. A test compares them.
+        sqlx::query("PRAGMA application_id = 1398297678").execute(pool).await.map_err(failed)?;
+    }
     Ok(())
 }
 
 /// Brings the schema up to what this build knows.
 async fn prepare(pool: &SqlitePool, name: &str) -> Result<(), StoreError> {
     let failed = |error: &sqlx::Error| StoreError::of(name, error);
-    // The number is APPLICATION_ID; a pragma takes no argument. A test compares them.
-    sqlx::query("PRAGMA application_id = 1398297678").execute(pool).await.map_err(|error| failed(&error))?;
     refuse_newer(pool, name).await?;
     let run = MIGRATIONS.run(pool).await;
     run.map_err(|error| {

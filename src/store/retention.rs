@@ -41,19 +41,19 @@ pub struct Pruned {
 const PIECE: i64 = 1_000;
 
 /// sqlite: `json_each`.
-const OLD_SESSIONS: &str = "SELECT id FROM sessions
+pub(super) const OLD_SESSIONS: &str = "SELECT id FROM sessions
     WHERE status = 'ended' AND ended_at <= $1 AND id NOT IN (SELECT value FROM json_each($2))
         AND runner_id NOT IN (SELECT value FROM json_each($3))
     ORDER BY ended_at LIMIT $4";
 
 /// The word that an engine is gone stays as long as its row: it is what keeps a closed session closed.
-const OLD_ENTRIES: &str = "DELETE FROM timeline WHERE id IN (
+pub(super) const OLD_ENTRIES: &str = "DELETE FROM timeline WHERE id IN (
     SELECT id FROM timeline WHERE at <= $1
         AND NOT (engine_gone = 1 AND EXISTS (SELECT 1 FROM sessions WHERE sessions.id = timeline.session_id))
     ORDER BY at, id LIMIT $2)";
 
 /// The uneventful sweeps behind the last $1, and the eventful ones up to $2.
-const OLD_SWEEPS: &str = "SELECT id FROM (
+pub(super) const OLD_SWEEPS: &str = "SELECT id FROM (
         SELECT id FROM sweeps WHERE eventful = 0 ORDER BY started_at DESC, id DESC LIMIT $3 OFFSET $1)
     UNION ALL SELECT id FROM (
         SELECT id FROM sweeps WHERE eventful = 1 AND started_at <= $2 ORDER BY started_at, id LIMIT $3)";

@@ -62,6 +62,6 @@ impl Store {
 }
 
 /// `last_used_at` equals `last_activity_at` where that is set, and has the index.
-const MOVE_FORWARD: &str = "UPDATE sessions SET
+pub(super) const MOVE_FORWARD: &str = "UPDATE sessions SET
         last_activity_at = CASE WHEN last_activity_at + $3 > $2 THEN $2 ELSE last_activity_at + $3 END
     WHERE status <> 'ended' AND last_used_at >= $1 AND last_activity_at IS NOT NULL AND last_activity_at < $2";

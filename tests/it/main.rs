@@ -4,6 +4,7 @@
 
 mod architecture;
 mod runner_client;
+mod store;
 mod support;
 mod sweep;
 mod tracked_fixtures;

@@ -1,0 +1,79 @@
+//! What holds the reaper back from one session: a request to keep it, and a driver's claim.
+
+use crate::session::Id;
+use crate::store::error::At;
+use crate::store::{Store, StoreError};
+use crate::time::UtcMs;
+
+/// What came of claiming the right to drive a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Claim {
+    /// The caller drives it.
+    Yours,
+    /// Somebody else does.
+    HeldBy {
+        /// Who.
+        driver: String,
+        /// When that claim was made or renewed.
+        since: UtcMs,
+    },
+    /// There is no such open session.
+    NotOpen,
+}
+
+impl Store {
+    /// Keeps an open session by request until `until`; false when there is no such open session. It is activity of kind
+    /// `keep` and clears the back-off.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn keep_session(&self, id: &Id, until: UtcMs, reason: &str, at: UtcMs) -> Result<bool, StoreError> {
+        let sql = "UPDATE sessions SET keep_until = $2, keep_reason = $3, updated_at = $4,
+                       last_activity_at = CASE WHEN last_activity_at > $4 THEN last_activity_at ELSE $4 END,
+                       last_activity_kind = 'keep', next_check_at = NULL, check_delay_ms = NULL
+                   WHERE id = $1 AND status <> 'ended'";
+        let query = sqlx::query(sql).bind(id.as_str()).bind(until.0).bind(reason.to_owned()).bind(at.0);
+        Ok(query.execute(self.writer()).await.at(self)?.rows_affected() == 1)
+    }
+
+    /// Claims or renews the right to drive an open session, provided that nobody else's claim is younger than
+    /// `stale_before` (exactly there is lapsed). Writes `driver` and `driver_at`, and clears the back-off.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn claim_driver(
+        &self,
+        id: &Id,
+        driver: &str,
+        at: UtcMs,
+        stale_before: UtcMs,
+    ) -> Result<Claim, StoreError> {
+        let sql = "UPDATE sessions SET driver = $2, driver_at = CASE WHEN driver_at > $3 THEN driver_at ELSE $3 END,
+                       next_check_at = NULL, check_delay_ms = NULL
+                   WHERE id = $1 AND status <> 'ended'
+                       AND (driver IS NULL OR driver = $2 OR driver_at IS NULL OR driver_at <= $4)";
+        let mut tx = self.begin().await?;
+        let query = sqlx::query(sql).bind(id.as_str()).bind(driver.to_owned()).bind(at.0).bind(stale_before.0);
+        if query.execute(&mut *tx).await.at(self)?.rows_affected() == 1 {
+            tx.commit().await.at(self)?;
+            return Ok(Claim::Yours);
+        }
+        let sql = "SELECT driver, driver_at FROM sessions WHERE id = $1 AND status <> 'ended'";
+        let held = sqlx::query_as::<_, (Option<String>, Option<i64>)>(sql).bind(id.as_str());
+        Ok(match held.fetch_optional(&mut *tx).await.at(self)? {
+            Some((Some(driver), Some(since))) => Claim::HeldBy { driver, since: UtcMs(since) },
+            _ => Claim::NotOpen,
+        })
+    }
+
+    /// Gives up the right to drive; false when `driver` did not hold it. `driver_at` stays, since somebody was there
+    /// then: giving up is no reason to be reaped earlier.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn release_driver(&self, id: &Id, driver: &str) -> Result<bool, StoreError> {
+        let sql = "UPDATE sessions SET driver = NULL WHERE id = $1 AND driver = $2 AND status <> 'ended'";
+        let query = sqlx::query(sql).bind(id.as_str()).bind(driver.to_owned());
+        Ok(query.execute(self.writer()).await.at(self)?.rows_affected() == 1)
+    }
+}

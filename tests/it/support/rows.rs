@@ -1,0 +1,119 @@
+//! Rows to begin with, each a baseline that a test changes in one place.
+
+use serde_json::json;
+use sexton::entry::{EntryKind, NewEntry};
+use sexton::session::{ActivityKind, Id, Run, RunStatus, Runner, Session, Status};
+use sexton::store::{Store, SweepItem};
+use sexton::time::UtcMs;
+use tempfile::TempDir;
+
+/// A point in time to count from.
+pub(crate) const NOON: UtcMs = UtcMs(1_800_000_000_000);
+
+pub(crate) fn id(text: &str) -> Id {
+    text.parse().unwrap()
+}
+
+/// A new store in a folder of its own.
+pub(crate) async fn new_store() -> (TempDir, Store) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(&url_in(&folder)).await.unwrap();
+    (folder, store)
+}
+
+pub(crate) fn url_in(folder: &TempDir) -> String {
+    format!("sqlite://{}/sexton.db", folder.path().display())
+}
+
+/// An active session, last used at noon, alone in its repo.
+pub(crate) fn session(name: &str) -> Session {
+    Session {
+        id: id(name),
+        runner_id: id("mac"),
+        owner_id: Some("ann".to_owned()),
+        repo: format!("/src/{name}"),
+        engine: "claude".to_owned(),
+        engine_session_id: None,
+        status: Status::Active,
+        generation: 1,
+        reopened: 0,
+        started_at: Some(NOON),
+        attached_at: Some(NOON),
+        updated_at: Some(NOON),
+        last_activity_at: Some(NOON),
+        last_activity_kind: Some(ActivityKind::Start),
+        driver: None,
+        driver_at: None,
+        keep_until: None,
+        keep_reason: None,
+        idle_after_ms: None,
+        next_check_at: None,
+        ended_at: None,
+        end_reason: None,
+    }
+}
+
+pub(crate) fn entry(session: &Session, kind: EntryKind, at: UtcMs) -> NewEntry {
+    NewEntry {
+        session_id: session.id.clone(),
+        generation: session.generation,
+        at,
+        kind,
+        actor: "sweep".to_owned(),
+        reason: None,
+        message: format!("It was {kind}."),
+        evidence: json!({"generation": session.generation}),
+        once: None,
+        engine_gone: false,
+    }
+}
+
+pub(crate) fn item(session: &Session, sweep: &str, at: UtcMs) -> SweepItem {
+    SweepItem {
+        sweep_id: id(sweep),
+        trigger: "schedule".to_owned(),
+        session_id: session.id.clone(),
+        part: "idle".to_owned(),
+        verdict: "idle".to_owned(),
+        action: "stopped".to_owned(),
+        message: "Stopped.".to_owned(),
+        at,
+    }
+}
+
+pub(crate) fn run(name: &str, session: &Session) -> Run {
+    Run {
+        id: id(name),
+        session_id: session.id.clone(),
+        status: RunStatus::Running,
+        opened_session: true,
+        started_at: NOON,
+        heartbeat_at: None,
+        finished_at: None,
+    }
+}
+
+pub(crate) fn runner(name: &str) -> Runner {
+    Runner {
+        id: id(name),
+        url: "http://127.0.0.1:7118".to_owned(),
+        token_file: None,
+        created_at: NOON,
+        last_seen_at: None,
+        epoch: None,
+        protocol: None,
+        identity: None,
+        require_conditional_stop: false,
+    }
+}
+
+/// Inserts a row with its start entry.
+pub(crate) async fn insert(store: &Store, session: &Session) {
+    let start = entry(session, EntryKind::Started, NOON);
+    assert_eq!(store.insert_session(session, &start).await.unwrap(), sexton::store::Inserted::Done);
+}
+
+/// Reads a row that must be there.
+pub(crate) async fn read(store: &Store, session: &Session) -> Session {
+    store.find_session(&session.id).await.unwrap().unwrap()
+}
