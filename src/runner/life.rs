@@ -22,7 +22,6 @@ const ROUNDS: u32 = 250;
 impl Runner {
     /// Follows the engine until nothing of it is left and its end is recorded.
     pub(crate) async fn follow(self, session: Arc<Session>, mut link: Link, outgoing: mpsc::Receiver<Outgoing>) {
-        let shim = link.shim.id().and_then(|pid| i32::try_from(pid).ok());
         let mut pumps = JoinSet::new();
         if let Some(stdin) = link.shim.stdin.take() {
             pumps.spawn(pump::write(Arc::clone(&session), stdin, outgoing));
@@ -33,7 +32,6 @@ impl Runner {
         if let Some(stderr) = link.shim.stderr.take() {
             pumps.spawn(pump::read_errors(Arc::clone(&session), stderr));
         }
-        session.runs(link.engine, shim);
         let gone = self.listen(&session, &mut link).await;
         session.closing.cancel();
         // Nobody holds the pipes any more, but for processes that were handed them from elsewhere.

@@ -156,6 +156,7 @@ impl Runner {
         outgoing: mpsc::Receiver<Outgoing>,
         generation: i64,
     ) -> Result<SessionAnswer, Refusal> {
+        session.runs(link.engine, link.shim.id().and_then(|pid| i32::try_from(pid).ok()));
         tokio::spawn(self.clone().follow(Arc::clone(&session), link, outgoing));
         let moment = Duration::from_millis(u64::try_from(self.settings().start_settle).unwrap_or(0));
         let _ = tokio::time::timeout(moment, session.ends()).await;

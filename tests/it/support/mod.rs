@@ -1,0 +1,4 @@
+//! What several tests need.
+
+pub mod processes;
+pub mod runner;
