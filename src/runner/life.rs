@@ -97,7 +97,8 @@ impl Runner {
         record.ended
     }
 
-    async fn free(&self, session: &Session) {
+    /// Kills what carries the engine's marks, until none of it is left.
+    pub(crate) async fn free(&self, session: &Session) {
         loop {
             let left = survivors::free(&self.dir().mark, &session.id, ROUNDS).await;
             if left.is_empty() {

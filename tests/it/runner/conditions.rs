@@ -1,11 +1,12 @@
 //! When an engine may be stopped, decided by the runner itself.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::support::processes::is_alive;
-use crate::support::runner::{AWAITING, BACKGROUND, QUIET, STALLED, TestRunner, tracked};
+use crate::support::runner::{AWAITING, BACKGROUND, QUIET, STALLED, TestRunner, ended, tracked};
 
 const TURN: &str = r#"{"type":"turn_started"}"#;
 const TURN_END: &str = r#"{"type":"turn_ended"}"#;
@@ -175,12 +176,14 @@ async fn old_news_and_other_generations_stop_nothing() {
 async fn a_touch_that_was_granted_is_never_overtaken_by_a_stop() {
     let runner = Arc::new(TestRunner::start_with(|settings| settings.start_settle = 1).await);
     let (mut kept, mut stopped) = (0, 0);
-    for round in 0..60 {
+    for round in 0..60_u64 {
         let id = format!("s{round}");
         let pid = runner.sample(&id, &["puppet"]).await;
         runner.clock.advance(QUIET);
         let condition = runner.condition(&id).await;
         let used = async {
+            // At another moment of the stop each time.
+            tokio::time::sleep(Duration::from_micros(round * 100)).await;
             match round % 2 {
                 0 => runner.touch(&id).await,
                 _ => runner.say(&id, "text").await,
@@ -199,5 +202,63 @@ async fn a_touch_that_was_granted_is_never_overtaken_by_a_stop() {
             other => panic!("{other:?}: {} {}", used.1, end.1),
         }
     }
+    eprintln!("{kept} kept, {stopped} stopped");
     assert_eq!(kept + stopped, 60);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_on_its_way_protects_and_is_told_when_its_engine_is_ended() {
+    let runner = TestRunner::start().await;
+    let pid = runner.script("s1", "exec sleep 4000").await;
+    // More than a pipe holds, for an engine that never reads.
+    let text = "x".repeat(1024 * 1024);
+    let message = runner.say("s1", &text);
+    let stop = async {
+        runner.until_tracked("s1", "used", |one| one["idle_ms"] == 0).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let mut condition = runner.condition("s1").await;
+        for limit in ["quiet_for_ms", "awaiting_for_ms", "stalled_for_ms", "background_for_ms"] {
+            condition["limits"][limit] = json!(0);
+        }
+        let (status, answer) = runner.post("end", condition).await;
+        assert_eq!((status, answer["because"].as_str()), (409, Some("active")), "{answer}");
+        assert!(is_alive(pid));
+        runner.force("s1", 1).await
+    };
+    let (message, stop) = tokio::join!(message, stop);
+    assert_eq!((stop.0, stop.1["outcome"].as_str()), (200, Some("stopped")));
+    assert_eq!((message.0, message.1["reason"].as_str()), (410, Some("ended_by_person")), "{}", message.1);
+    runner.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_that_cannot_be_written_down_is_none() {
+    let runner = TestRunner::start().await;
+    let pid = runner.sample("s1", &["idle"]).await;
+    let in_the_way = runner.state().join("sessions/s1/end.json");
+    std::fs::create_dir(&in_the_way).unwrap();
+    let (status, answer) = runner.force("s1", 1).await;
+    assert_eq!((status, answer["outcome"].as_str()), (500, Some("internal")));
+    assert!(answer["message"].as_str().unwrap().contains("nothing was stopped"), "{answer}");
+    assert_eq!(runner.touch("s1").await.0, 200);
+    assert!(is_alive(pid));
+    std::fs::remove_dir(in_the_way).unwrap();
+    assert_eq!(runner.force("s1", 1).await.0, 200);
+    runner.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_end_whose_record_is_not_on_disk_is_not_told() {
+    let runner = TestRunner::start_with(|settings| settings.graces.kill = 100).await;
+    let pid = runner.sample("s1", &["idle"]).await;
+    let in_the_way = runner.state().join("ended/s1.1.json");
+    std::fs::create_dir(&in_the_way).unwrap();
+    let (status, answer) = runner.force("s1", 1).await;
+    assert_eq!((status, answer["outcome"].as_str()), (202, Some("accepted")));
+    assert!(!is_alive(pid));
+    let list = runner.list().await;
+    assert!(tracked(&list, "s1").is_some() && ended(&list, "s1").is_none(), "{list}");
+    std::fs::remove_dir(in_the_way).unwrap();
+    runner.until("recorded", |list| ended(list, "s1").is_some() && tracked(list, "s1").is_none()).await;
+    runner.stop().await;
 }

@@ -38,12 +38,15 @@ impl Daemon {
         Self { process, base }
     }
 
-    async fn begin(&self, id: &str, script: &str) -> i32 {
+    fn post(&self, verb: &str, body: &Value) -> reqwest::RequestBuilder {
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        client.post(format!("{}/coding/{verb}", self.base)).bearer_auth(SECRET).json(body)
+    }
+
+    async fn begin(&self, id: &str, script: &str) -> i32 {
         let body = json!({"session_id": id, "generation": 1, "engine": "sh", "cwd": "/", "args": [script]});
         loop {
-            let request = client.post(format!("{}/coding/start", self.base)).bearer_auth(SECRET).json(&body);
-            let answer: Value = request.send().await.unwrap().json().await.unwrap();
+            let answer: Value = self.post("start", &body).send().await.unwrap().json().await.unwrap();
             if let Some(pid) = answer["session"]["pid"].as_i64() {
                 return i32::try_from(pid).unwrap();
             }
@@ -114,6 +117,27 @@ async fn an_engine_that_is_still_being_stopped_is_tracked_and_never_missing() {
             break;
         }
     }
+    runner.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_that_outlives_its_runner_keeps_its_reason() {
+    let home = home_of_a_past_life().await;
+    let daemon = Daemon::start(&home).await;
+    let pid = daemon.begin("s1", "trap '' TERM; while :; do sleep 0.05; done").await;
+    let body = json!({"session_id": "s1", "generation": 1, "mode": "force", "reason": "stray", "sweep_id": "sweep-5"});
+    let asking = tokio::spawn(daemon.post("end", &body).send());
+    while !home.path().join("state/sessions/s1/end.json").exists() {
+        tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+    }
+    daemon.kill();
+    assert!(asking.await.unwrap().is_err(), "nobody was told that it is stopped");
+    let runner = TestRunner::open(home, |_| ()).await.unwrap();
+    let list = runner.until("settled", |list| ended(list, "s1").is_some()).await;
+    assert!(!is_alive(pid));
+    let record = ended(&list, "s1").unwrap();
+    assert_eq!((record["reason"].as_str(), record["sweep_id"].as_str()), (Some("stray"), Some("sweep-5")));
+    assert_eq!(record["exit"]["signal"], 9);
     runner.stop().await;
 }
 

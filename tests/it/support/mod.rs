@@ -1,4 +1,4 @@
 //! What several tests need.
 
-pub mod processes;
-pub mod runner;
+pub(crate) mod processes;
+pub(crate) mod runner;

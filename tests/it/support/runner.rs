@@ -13,28 +13,28 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-pub const SECRET: &str = "a-secret-that-nobody-else-has";
-pub const QUIET: i64 = 6 * HOUR;
-pub const AWAITING: i64 = 24 * HOUR;
-pub const STALLED: i64 = 30 * MINUTE;
-pub const BACKGROUND: i64 = 24 * HOUR;
+pub(crate) const SECRET: &str = "a-secret-that-nobody-else-has";
+pub(crate) const QUIET: i64 = 6 * HOUR;
+pub(crate) const AWAITING: i64 = 24 * HOUR;
+pub(crate) const STALLED: i64 = 30 * MINUTE;
+pub(crate) const BACKGROUND: i64 = 24 * HOUR;
 
 /// A runner under test.
-pub struct TestRunner {
-    pub home: Arc<tempfile::TempDir>,
-    pub clock: ManualClock,
-    pub base: String,
+pub(crate) struct TestRunner {
+    pub(crate) home: Arc<tempfile::TempDir>,
+    pub(crate) clock: ManualClock,
+    pub(crate) base: String,
     client: reqwest::Client,
     shutdown: CancellationToken,
     served: JoinHandle<std::io::Result<()>>,
 }
 
 /// Graces that keep tests short.
-pub fn short() -> StopGraces {
+pub(crate) fn short() -> StopGraces {
     StopGraces { stdin: 300, engine: 300, tree: 200, kill: 5_000, linger: 200 }
 }
 
-pub fn settings(home: &Path, clock: Arc<dyn Clock>) -> Settings {
+pub(crate) fn settings(home: &Path, clock: Arc<dyn Clock>) -> Settings {
     let secret = home.join("secret");
     std::fs::write(&secret, format!("{SECRET}\n")).unwrap();
     let mut settings = Settings::new("runner-1".parse().unwrap(), home.join("state"), secret).unwrap();
@@ -59,17 +59,20 @@ fn engines() -> BTreeMap<String, EngineSpec> {
 
 impl TestRunner {
     /// Starts a runner in a new home.
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         Self::start_with(|_| ()).await
     }
 
-    pub async fn start_with(change: impl FnOnce(&mut Settings)) -> Self {
+    pub(crate) async fn start_with(change: impl FnOnce(&mut Settings)) -> Self {
         let home = Arc::new(tempfile::tempdir().unwrap());
         Self::open(home, change).await.expect("the state folder is fresh")
     }
 
     /// Starts a runner on the state that lies in `home`.
-    pub async fn open(home: Arc<tempfile::TempDir>, change: impl FnOnce(&mut Settings)) -> Result<Self, OpenError> {
+    pub(crate) async fn open(
+        home: Arc<tempfile::TempDir>,
+        change: impl FnOnce(&mut Settings),
+    ) -> Result<Self, OpenError> {
         static TLS: Once = Once::new();
         TLS.call_once(|| rustls::crypto::ring::default_provider().install_default().unwrap());
         let clock = ManualClock::at(SystemClock.now());
@@ -87,38 +90,38 @@ impl TestRunner {
     }
 
     /// Stops it as a person does, and returns its home.
-    pub async fn stop(self) -> Arc<tempfile::TempDir> {
+    pub(crate) async fn stop(self) -> Arc<tempfile::TempDir> {
         self.shutdown.cancel();
         self.served.await.unwrap().unwrap();
         self.home
     }
 
-    pub fn state(&self) -> PathBuf {
+    pub(crate) fn state(&self) -> PathBuf {
         self.home.path().join("state")
     }
 
-    pub fn request(&self, method: reqwest::Method, path: &str) -> reqwest::RequestBuilder {
+    pub(crate) fn request(&self, method: reqwest::Method, path: &str) -> reqwest::RequestBuilder {
         self.client.request(method, format!("{}{path}", self.base))
     }
 
     /// Posts a body, and returns status and answer.
-    pub async fn post(&self, verb: &str, body: Value) -> (u16, Value) {
+    pub(crate) async fn post(&self, verb: &str, body: Value) -> (u16, Value) {
         let request = self.request(reqwest::Method::POST, &format!("/coding/{verb}")).bearer_auth(SECRET).json(&body);
         let answer = request.send().await.unwrap();
         (answer.status().as_u16(), answer.json().await.unwrap())
     }
 
-    pub async fn get(&self, path: &str) -> Value {
+    pub(crate) async fn get(&self, path: &str) -> Value {
         let request = self.request(reqwest::Method::GET, path).bearer_auth(SECRET);
         request.send().await.unwrap().json().await.unwrap()
     }
 
-    pub async fn list(&self) -> Value {
+    pub(crate) async fn list(&self) -> Value {
         self.get("/coding/sessions?ask=abc").await
     }
 
     /// Asks again and again until the list is as it should be; there is nothing else to wait on from outside.
-    pub async fn until(&self, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) async fn until(&self, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
         for _ in 0..2_000 {
             let list = self.list().await;
             if fits(&list) {
@@ -130,63 +133,63 @@ impl TestRunner {
     }
 
     /// Asks until the tracked element of the session is as it should be.
-    pub async fn until_tracked(&self, id: &str, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) async fn until_tracked(&self, id: &str, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
         let list = self.until(what, |list| tracked(list, id).is_some_and(&fits)).await;
         tracked(&list, id).unwrap().clone()
     }
 
-    pub async fn begin(&self, id: &str, engine: &str, args: &[&str]) -> (u16, Value) {
+    pub(crate) async fn begin(&self, id: &str, engine: &str, args: &[&str]) -> (u16, Value) {
         self.begin_as(id, 1, engine, args).await
     }
 
-    pub async fn begin_as(&self, id: &str, generation: i64, engine: &str, args: &[&str]) -> (u16, Value) {
+    pub(crate) async fn begin_as(&self, id: &str, generation: i64, engine: &str, args: &[&str]) -> (u16, Value) {
         let cwd = self.home.path();
         let body = json!({"session_id": id, "generation": generation, "engine": engine, "cwd": cwd, "args": args});
         self.post("start", body).await
     }
 
     /// Starts a sample engine, and returns its process.
-    pub async fn sample(&self, id: &str, args: &[&str]) -> i32 {
+    pub(crate) async fn sample(&self, id: &str, args: &[&str]) -> i32 {
         pid(&self.begin(id, "sample", args).await)
     }
 
     /// Starts a shell script, and returns its process.
-    pub async fn script(&self, id: &str, script: &str) -> i32 {
+    pub(crate) async fn script(&self, id: &str, script: &str) -> i32 {
         pid(&self.begin(id, "sh", &[script]).await)
     }
 
-    pub async fn say(&self, id: &str, text: &str) -> (u16, Value) {
+    pub(crate) async fn say(&self, id: &str, text: &str) -> (u16, Value) {
         self.post("messages", json!({"session_id": id, "generation": 1, "text": text})).await
     }
 
-    pub async fn touch(&self, id: &str) -> (u16, Value) {
+    pub(crate) async fn touch(&self, id: &str) -> (u16, Value) {
         self.post("touch", json!({"session_id": id, "generation": 1, "kind": "capture"})).await
     }
 
-    pub async fn force(&self, id: &str, generation: i64) -> (u16, Value) {
+    pub(crate) async fn force(&self, id: &str, generation: i64) -> (u16, Value) {
         let body = json!({"session_id": id, "generation": generation, "mode": "force", "reason": "ended_by_person"});
         self.post("end", body).await
     }
 
     /// The body of a conditional stop by the default limits, with the stamp of this moment.
-    pub async fn condition(&self, id: &str) -> Value {
+    pub(crate) async fn condition(&self, id: &str) -> Value {
         let stamp = self.list().await["stamp"].clone();
         json!({"session_id": id, "generation": 1, "mode": "if_idle", "reason": "idle", "sweep_id": "sweep-1",
                "stamp": stamp, "limits": {"quiet_for_ms": QUIET, "awaiting_for_ms": AWAITING,
                "stalled_for_ms": STALLED, "background_for_ms": BACKGROUND}})
     }
 
-    pub async fn end_if_idle(&self, id: &str) -> (u16, Value) {
+    pub(crate) async fn end_if_idle(&self, id: &str) -> (u16, Value) {
         let condition = self.condition(id).await;
         self.post("end", condition).await
     }
 }
 
-pub fn tracked<'a>(list: &'a Value, id: &str) -> Option<&'a Value> {
+pub(crate) fn tracked<'a>(list: &'a Value, id: &str) -> Option<&'a Value> {
     list["tracked"].as_array().unwrap().iter().find(|one| one["session_id"] == id)
 }
 
-pub fn ended<'a>(list: &'a Value, id: &str) -> Option<&'a Value> {
+pub(crate) fn ended<'a>(list: &'a Value, id: &str) -> Option<&'a Value> {
     list["ended"].as_array().unwrap().iter().find(|one| one["session_id"] == id)
 }
 
