@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::protocol::{Ended, EngineExit};
+use crate::protocol::{Ended, EngineExit, StopStage};
 use crate::runner::link::Link;
 use crate::runner::pump::{self, Outgoing};
 use crate::runner::records::{self, Record};
@@ -134,7 +134,8 @@ impl Runner {
         let sentences = [
             ending.detail,
             exit.as_ref().filter(|_| tells).map(described),
-            (!gone.left_behind.is_empty()).then(|| format!("left behind and ended: {}", gone.left_behind.join(", "))),
+            (tells && !gone.left_behind.is_empty())
+                .then(|| format!("left behind and ended: {}", gone.left_behind.join(", "))),
             (tells && !complaints.is_empty()).then_some(complaints),
         ];
         let detail: Vec<String> = sentences.into_iter().flatten().collect();
@@ -142,7 +143,7 @@ impl Runner {
         Ended {
             sweep_id: ending.sweep_id,
             exit,
-            stages: gone.stages,
+            stages: stages(gone.stages, ending.asked),
             freed_bytes: ending.freed_bytes,
             resume,
             detail: (!detail.is_empty()).then(|| detail.join("; ")),
@@ -150,6 +151,15 @@ impl Runner {
             ..records::blank(session.id.clone(), facts.generation, &ending.reason)
         }
     }
+}
+
+/// Completes the steps: an engine that leaves as soon as its input is closed may be gone before its shim heard of a stop.
+fn stages(mut told: Vec<StopStage>, asked: bool) -> Vec<StopStage> {
+    const FIRST: &str = "stdin_closed";
+    if asked && told.first().is_none_or(|stage| stage.stage != FIRST) {
+        told.insert(0, StopStage { stage: FIRST.to_owned(), at_ms: 0 });
+    }
+    told
 }
 
 /// Takes note that the engine's own process is gone. What it left behind may linger, unless it never got to work.

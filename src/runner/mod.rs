@@ -172,7 +172,7 @@ impl Runner {
     async fn let_go(&self, session: &Arc<Session>) {
         session.started().await;
         let detail = Some("the runner was stopped, and its engines with it".to_owned());
-        let ending = Ending { reason: "exited".to_owned(), detail, ..Ending::default() };
+        let ending = Ending { reason: "exited".to_owned(), detail, asked: true, ..Ending::default() };
         self.begin_stop(session, ending).await;
         session.gone().await;
     }

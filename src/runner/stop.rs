@@ -72,7 +72,7 @@ impl Runner {
             let second = self.decide(&facts, request);
             if matches!(second, Decision::Stop) {
                 let (reason, sweep_id) = (request.reason.clone(), request.sweep_id.clone());
-                session.begin_end(&mut facts, Ending { reason, sweep_id, ..Ending::default() });
+                session.begin_end(&mut facts, Ending { reason, sweep_id, asked: true, ..Ending::default() });
             }
             second
         };

@@ -17,7 +17,9 @@ use crate::runner::{Runner, usage};
 use crate::session::Id;
 
 /// How long an engine may take to read a message before its sender is told that it has not.
-const TAKEN_WITHIN: Duration = Duration::from_secs(10);
+///
+/// Less than a client waits for an answer, so that it hears so.
+const TAKEN_WITHIN: Duration = Duration::from_secs(8);
 /// How long a broken pipe may take to be explained by the engine's end.
 const EXPLAINED_WITHIN: Duration = Duration::from_secs(1);
 

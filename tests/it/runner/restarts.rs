@@ -121,6 +121,31 @@ async fn an_engine_that_is_still_being_stopped_is_tracked_and_never_missing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_runner_killed_at_any_moment_of_a_start_leaves_nothing_unaccounted() {
+    let mut home = home_of_a_past_life().await;
+    let word = unique();
+    for trial in 0..10_u64 {
+        let daemon = Daemon::start(&home).await;
+        let id = format!("s{trial}");
+        let script = format!("setsid sleep {word} & cat");
+        let body = json!({"session_id": id, "generation": 1, "engine": "sh", "cwd": "/", "args": [script]});
+        let asking = tokio::spawn(daemon.post("start", &body).send());
+        while !home.path().join("state/sessions").join(&id).exists() {
+            tokio::time::sleep(std::time::Duration::from_micros(100)).await;
+        }
+        tokio::time::sleep(std::time::Duration::from_micros(trial * 1_500)).await;
+        daemon.kill();
+        let _ = asking.await.unwrap();
+        let intent = home.path().join("state/sessions").join(&id).join("start.1.json").exists();
+        let runner = TestRunner::open(home, |_| ()).await.unwrap();
+        let list = runner.until("settled", |list| list["tracked"] == json!([])).await;
+        assert_eq!(ended(&list, &id).is_some(), intent, "trial {trial}: {list}");
+        assert_eq!(sleeping(&word), Vec::<i32>::new(), "trial {trial}");
+        home = runner.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stop_that_outlives_its_runner_keeps_its_reason() {
     let home = home_of_a_past_life().await;
     let daemon = Daemon::start(&home).await;
