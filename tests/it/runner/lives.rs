@@ -1,6 +1,7 @@
 //! The path of one engine: start, list, message, touch, end, forget.
 
 use serde_json::json;
+use sexton::time::HOUR;
 
 use crate::support::processes::is_alive;
 use crate::support::runner::{QUIET, TestRunner, ended, tracked};
@@ -24,6 +25,7 @@ async fn an_engine_is_started_listed_stopped_and_forgotten() {
     assert!(answer["freed_bytes"].as_i64().unwrap() > 0, "{answer}");
     let stages: Vec<_> = answer["stages"].as_array().unwrap().iter().map(|it| it["stage"].as_str().unwrap()).collect();
     assert_eq!(stages, ["stdin_closed", "empty"]);
+    assert_eq!(answer["ended_ago_ms"], 0);
     assert_eq!(answer["resume"]["command"][1], one["engine_session_id"]);
 
     runner.clock.sleep(1_000);
@@ -115,5 +117,17 @@ async fn whoever_asks_while_it_is_being_stopped_joins_and_is_told_the_first_reas
     assert_eq!((touched.0, touched.1["outcome"].as_str()), (410, Some("ended")));
     assert!(tracked(&during, "s1").is_some(), "tracked until it is proven gone");
     assert!(tracked(&after, "s1").is_none() && ended(&after, "s1").is_some());
+    runner.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_record_is_listed_for_ninety_days_at_most() {
+    let runner = TestRunner::start().await;
+    runner.sample("s1", &["idle"]).await;
+    runner.force("s1", 1).await;
+    runner.clock.sleep(90 * 24 * HOUR);
+    assert!(ended(&runner.list().await, "s1").is_some());
+    runner.clock.sleep(1);
+    assert!(ended(&runner.list().await, "s1").is_none());
     runner.stop().await;
 }
