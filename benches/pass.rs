@@ -14,7 +14,7 @@ use axum::extract::{Query, State};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde_json::{Value, json};
-use sexton::clock::{Clock, SystemClock};
+use sexton::clock::SystemClock;
 use sexton::config::Config;
 use sexton::metrics::Metrics;
 use sexton::runner_client::{ClientSettings, HttpRunners};

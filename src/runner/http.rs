@@ -141,3 +141,38 @@ async fn no_route(State(runner): State<Runner>) -> Refused {
 async fn no_method(State(runner): State<Runner>) -> Refused {
     Refused(runner, Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "bad_request", "the route has no such method"))
 }
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body as Bytes;
+    use serde_json::{Value, json};
+    use tower::ServiceExt;
+
+    use super::*;
+    use crate::runner::Settings;
+
+    async fn asked(runner: &Runner, method: &str, path: &str, body: Value) -> (StatusCode, Value) {
+        let request = Request::builder().method(method).uri(path).header("Host", "localhost");
+        let request = request.header("Authorization", "Bearer s").body(Bytes::from(body.to_string())).unwrap();
+        let answer = router(runner.clone()).oneshot(request).await.unwrap();
+        let status = answer.status();
+        let bytes = axum::body::to_bytes(answer.into_body(), 1 << 20).await.unwrap();
+        (status, serde_json::from_slice(&bytes).unwrap())
+    }
+
+    #[tokio::test]
+    async fn before_it_knows_its_engines_it_says_so_and_decides_nothing() {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::write(home.path().join("secret"), "s").unwrap();
+        let (state, secret) = (home.path().join("state"), home.path().join("secret"));
+        let runner = Runner::open(Settings::new("r".parse().unwrap(), state, secret).unwrap()).unwrap();
+        let (status, list) = asked(&runner, "GET", path::SESSIONS, Value::Null).await;
+        assert_eq!((status, &list["ready"], &list["complete"]), (StatusCode::OK, &json!(false), &json!(false)));
+        let body = json!({"session_id": "s1", "generation": 1, "mode": "force", "reason": "stray"});
+        let (status, answer) = asked(&runner, "POST", path::END, body).await;
+        assert_eq!((status, &answer["outcome"]), (StatusCode::SERVICE_UNAVAILABLE, &json!("not_ready")));
+        runner.recover().await;
+        let (_, list) = asked(&runner, "GET", "/coding/sessions?x=1&ask=a-b_c", Value::Null).await;
+        assert_eq!((&list["ready"], &list["complete"], &list["ask"]), (&json!(true), &json!(true), &json!("a-b_c")));
+    }
+}

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::protocol::{Ended, EngineExit};
+use crate::protocol::{Ended, EngineExit, StopStage};
 use crate::runner::link::Link;
 use crate::runner::pump::{self, Outgoing};
 use crate::runner::records::{self, Record};
@@ -22,7 +22,6 @@ const ROUNDS: u32 = 250;
 impl Runner {
     /// Follows the engine until nothing of it is left and its end is recorded.
     pub(crate) async fn follow(self, session: Arc<Session>, mut link: Link, outgoing: mpsc::Receiver<Outgoing>) {
-        let shim = link.shim.id().and_then(|pid| i32::try_from(pid).ok());
         let mut pumps = JoinSet::new();
         if let Some(stdin) = link.shim.stdin.take() {
             pumps.spawn(pump::write(Arc::clone(&session), stdin, outgoing));
@@ -33,7 +32,6 @@ impl Runner {
         if let Some(stderr) = link.shim.stderr.take() {
             pumps.spawn(pump::read_errors(Arc::clone(&session), stderr));
         }
-        session.runs(link.engine, shim);
         let gone = self.listen(&session, &mut link).await;
         session.closing.cancel();
         // Nobody holds the pipes any more, but for processes that were handed them from elsewhere.
@@ -99,7 +97,8 @@ impl Runner {
         record.ended
     }
 
-    async fn free(&self, session: &Session) {
+    /// Kills what carries the engine's marks, until none of it is left.
+    pub(crate) async fn free(&self, session: &Session) {
         loop {
             let left = survivors::free(&self.dir().mark, &session.id, ROUNDS).await;
             if left.is_empty() {
@@ -135,7 +134,8 @@ impl Runner {
         let sentences = [
             ending.detail,
             exit.as_ref().filter(|_| tells).map(described),
-            (!gone.left_behind.is_empty()).then(|| format!("left behind and ended: {}", gone.left_behind.join(", "))),
+            (tells && !gone.left_behind.is_empty())
+                .then(|| format!("left behind and ended: {}", gone.left_behind.join(", "))),
             (tells && !complaints.is_empty()).then_some(complaints),
         ];
         let detail: Vec<String> = sentences.into_iter().flatten().collect();
@@ -143,7 +143,7 @@ impl Runner {
         Ended {
             sweep_id: ending.sweep_id,
             exit,
-            stages: gone.stages,
+            stages: stages(gone.stages, ending.asked),
             freed_bytes: ending.freed_bytes,
             resume,
             detail: (!detail.is_empty()).then(|| detail.join("; ")),
@@ -151,6 +151,15 @@ impl Runner {
             ..records::blank(session.id.clone(), facts.generation, &ending.reason)
         }
     }
+}
+
+/// Completes the steps: an engine that leaves as soon as its input is closed may be gone before its shim heard of a stop.
+fn stages(mut told: Vec<StopStage>, asked: bool) -> Vec<StopStage> {
+    const FIRST: &str = "stdin_closed";
+    if asked && told.first().is_none_or(|stage| stage.stage != FIRST) {
+        told.insert(0, StopStage { stage: FIRST.to_owned(), at_ms: 0 });
+    }
+    told
 }
 
 /// Takes note that the engine's own process is gone. What it left behind may linger, unless it never got to work.

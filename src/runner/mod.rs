@@ -155,18 +155,26 @@ impl Runner {
     /// Stops every engine, and waits until they are gone or the time for that is over.
     async fn leave(&self) {
         self.shared.leaving.store(true, Ordering::Release);
-        let sessions: Vec<_> = self.known().sessions.values().cloned().collect();
-        let ends = sessions.into_iter().map(|session| {
-            let runner = self.clone();
-            tokio::spawn(async move {
-                session.started().await;
-                let detail = Some("the runner was stopped, and its engines with it".to_owned());
-                let ending = Ending { reason: "exited".to_owned(), detail, ..Ending::default() };
-                runner.begin_stop(&session, ending).await;
-                let _ = tokio::time::timeout(runner.stop_most(), session.gone()).await;
-            })
-        });
-        futures_util::future::join_all(ends).await;
+        let most = self.stop_most();
+        let all = async {
+            // Again, since a start may have been under way.
+            loop {
+                let sessions: Vec<_> = self.known().sessions.values().cloned().collect();
+                if sessions.is_empty() {
+                    break;
+                }
+                futures_util::future::join_all(sessions.iter().map(|session| self.let_go(session))).await;
+            }
+        };
+        let _ = tokio::time::timeout(most, all).await;
+    }
+
+    async fn let_go(&self, session: &Arc<Session>) {
+        session.started().await;
+        let detail = Some("the runner was stopped, and its engines with it".to_owned());
+        let ending = Ending { reason: "exited".to_owned(), detail, asked: true, ..Ending::default() };
+        self.begin_stop(session, ending).await;
+        session.gone().await;
     }
 }
 

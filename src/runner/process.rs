@@ -92,7 +92,8 @@ fn children(pid: i32) -> Vec<i32> {
 /// The process is pinned first and compared after that, with `still` deciding on its present facts, so a number that
 /// was given to another process in between is never hit.
 pub(crate) fn signal(target: Identity, signal: Signal, still: impl FnOnce(&Facts) -> bool) -> bool {
-    let Some(pid) = Pid::from_raw(target.pid).filter(|_| target.pid > 1) else { return false };
+    // Zero, one and below mean whole groups, everything, or the first process.
+    let Some(pid) = Some(target.pid).filter(|pid| *pid > 1).and_then(Pid::from_raw) else { return false };
     let Ok(pinned) = rustix::process::pidfd_open(pid, PidfdFlags::empty()) else { return false };
     let same = facts(target.pid).is_some_and(|now| now.identity == target && now.is_alive() && still(&now));
     same && rustix::process::pidfd_send_signal(&pinned, signal).is_ok()

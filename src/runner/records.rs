@@ -47,8 +47,12 @@ impl Record {
     /// Returns what the worker is told, with its age.
     #[must_use]
     pub(crate) fn told(&self, clock: &dyn Clock, boot_id: &str) -> Ended {
+        Ended { ended_ago_ms: Some(self.age(clock, boot_id)), ..self.ended.clone() }
+    }
+
+    fn age(&self, clock: &dyn Clock, boot_id: &str) -> Ms {
         let ago = if self.boot_id == boot_id { clock.elapsed() - self.elapsed } else { clock.now().since(self.at) };
-        Ended { ended_ago_ms: Some(ago.max(0)), ..self.ended.clone() }
+        ago.max(0)
     }
 }
 
@@ -80,7 +84,7 @@ impl Records {
             let record = read(&path, &key).or_else(|why| replace(dir, &path, &key, (&why, clock), damaged))?;
             records.all.insert(key, record);
         }
-        records.drop_expired(dir, clock.now());
+        records.drop_expired(dir, clock);
         Ok(records)
     }
 
@@ -101,14 +105,17 @@ impl Records {
         self.all.range((id.clone(), i64::MIN)..=(id.clone(), i64::MAX)).next_back().map(|(_, record)| record)
     }
 
-    /// Returns the records that the worker has not taken note of.
-    pub(crate) fn listed(&self) -> impl Iterator<Item = &Record> {
-        self.all.values().filter(|record| !record.forgotten)
+    /// Returns what the worker has not taken note of, with its age.
+    #[must_use]
+    pub(crate) fn listed(&self, clock: &dyn Clock, boot_id: &str) -> Vec<Ended> {
+        let fresh = |record: &&Record| !record.forgotten && record.age(clock, boot_id) <= KEPT_FOR;
+        self.all.values().filter(fresh).map(|record| record.told(clock, boot_id)).collect()
     }
 
-    fn drop_expired(&mut self, dir: &StateDir, now: UtcMs) {
+    fn drop_expired(&mut self, dir: &StateDir, clock: &dyn Clock) {
+        let boot_id = process::boot_id().unwrap_or_default();
         self.all.retain(|(id, generation), record| {
-            now.since(record.at) <= KEPT_FOR || fs::remove_file(path_of(dir, id, *generation)).is_err()
+            record.age(clock, &boot_id) <= KEPT_FOR || fs::remove_file(path_of(dir, id, *generation)).is_err()
         });
     }
 }

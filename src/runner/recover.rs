@@ -16,13 +16,13 @@ use crate::runner::records::{self, Record};
 use crate::runner::session::{Ending, Session};
 use crate::runner::settings::EngineSpec;
 use crate::runner::shim::wire::{EXIT, Gone, LOCK};
-use crate::runner::{Runner, files, survivors};
+use crate::runner::{Runner, files};
 use crate::session::Id;
 
 /// How often a shim that is still at work is looked at.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
-/// How many times what is left is looked for before the start goes on without having freed it.
-const ROUNDS: u32 = 50;
+/// How long the start waits for one that nobody stops any more.
+const SETTLED_WITHIN: Duration = Duration::from_secs(5);
 
 /// A session's folder without an end record.
 struct Leftover {
@@ -65,21 +65,22 @@ impl Runner {
         }
     }
 
+    /// Holds the engine as ending until it is proven gone and recorded. Only what takes long is not waited for.
     async fn take_up(&self, leftover: Leftover) {
         let session = self.placeholder(&leftover);
         self.known().sessions.insert(leftover.id.clone(), Arc::clone(&session));
-        if is_free(&leftover.folder) {
-            self.settle_leftover(&session, leftover).await;
-            return;
-        }
-        // The shim is still stopping its engine. Until it is through, the engine is tracked as ending.
+        let at_work = !is_free(&leftover.folder);
         let runner = self.clone();
-        tokio::spawn(async move {
+        let settling = tokio::spawn(async move {
+            // The shim is still stopping its engine.
             while !is_free(&leftover.folder) {
                 tokio::time::sleep(LOOK_AGAIN).await;
             }
             runner.settle_leftover(&session, leftover).await;
         });
+        if !at_work {
+            let _ = tokio::time::timeout(SETTLED_WITHIN, settling).await;
+        }
     }
 
     /// Makes a session that stands for an engine which is ending, of whose doings nothing can be told.
@@ -101,7 +102,7 @@ impl Runner {
     async fn settle_leftover(&self, session: &Arc<Session>, leftover: Leftover) {
         let gone = files::read_json::<Gone>(&leftover.folder.join(EXIT)).ok().flatten();
         if gone.is_none() {
-            self.free_leftover(session).await;
+            self.free(session).await;
         }
         let ended = self.end_of(&leftover, gone);
         let record = Record::now(ended, &*self.settings().clock);
@@ -113,15 +114,6 @@ impl Runner {
         }
         self.set_aside_or_remove(&leftover);
         session.is_gone(record.ended);
-    }
-
-    async fn free_leftover(&self, session: &Arc<Session>) {
-        let mut left = survivors::free(&self.dir().mark, &session.id, ROUNDS).await;
-        while !left.is_empty() {
-            tracing::warn!(session_id = %session.id, left = ?left, "what an earlier runner left cannot be killed");
-            session.facts().stuck = left;
-            left = survivors::free(&self.dir().mark, &session.id, ROUNDS).await;
-        }
     }
 
     fn end_of(&self, leftover: &Leftover, gone: Option<Gone>) -> Ended {

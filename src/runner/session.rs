@@ -36,6 +36,8 @@ pub(crate) struct Ending {
     pub(crate) sweep_id: Option<Id>,
     /// A sentence for people.
     pub(crate) detail: Option<String>,
+    /// The runner closed its input, and did not only see it leave.
+    pub(crate) asked: bool,
     /// The memory that its tree held when that began.
     pub(crate) freed_bytes: Option<i64>,
 }

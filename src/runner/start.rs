@@ -126,7 +126,8 @@ impl Runner {
         let env = self.environment(&request, &spec);
         let folder = self.dir().session(&request.session_id);
         let intent = self.intent(&request.engine, &request.cwd, request.owner_id.clone());
-        intents::write_start(&folder, request.generation, &intent)
+        fresh(&folder)
+            .and_then(|()| intents::write_start(&folder, request.generation, &intent))
             .map_err(|error| Refusal::internal(format!("the start could not be written down: {error}")))?;
         let kind = (request.engine.clone(), spec, engine);
         let (id, cwd, now) = (request.session_id.clone(), request.cwd.clone(), self.settings().clock.awake());
@@ -156,6 +157,7 @@ impl Runner {
         outgoing: mpsc::Receiver<Outgoing>,
         generation: i64,
     ) -> Result<SessionAnswer, Refusal> {
+        session.runs(link.engine, link.shim.id().and_then(|pid| i32::try_from(pid).ok()));
         tokio::spawn(self.clone().follow(Arc::clone(&session), link, outgoing));
         let moment = Duration::from_millis(u64::try_from(self.settings().start_settle).unwrap_or(0));
         let _ = tokio::time::timeout(moment, session.ends()).await;
@@ -194,6 +196,14 @@ impl Runner {
         env.insert(survivors::RUNNER.to_owned(), self.settings().runner_id.to_string());
         env.insert(survivors::MARK.to_owned(), self.dir().mark.clone());
         env
+    }
+}
+
+/// Removes what an earlier engine left in its folder: its end must never be taken for this one's.
+fn fresh(folder: &Path) -> std::io::Result<()> {
+    match std::fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     }
 }
 

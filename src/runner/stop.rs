@@ -48,7 +48,10 @@ impl Runner {
 
     async fn await_end(&self, session: &Session, request: &EndRequest, outcome: EndOutcome) -> EndAnswer {
         match tokio::time::timeout(self.stop_most(), session.gone()).await {
-            Ok(Some(ended)) => self.stopped(outcome, Ended::clone(&ended)),
+            Ok(Some(ended)) => {
+                let told = self.record(&ended.session_id, ended.generation);
+                self.stopped(outcome, told.unwrap_or_else(|| Ended::clone(&ended)))
+            }
             Ok(None) | Err(_) => self.plain(request, EndOutcome::Accepted),
         }
     }
@@ -72,7 +75,7 @@ impl Runner {
             let second = self.decide(&facts, request);
             if matches!(second, Decision::Stop) {
                 let (reason, sweep_id) = (request.reason.clone(), request.sweep_id.clone());
-                session.begin_end(&mut facts, Ending { reason, sweep_id, ..Ending::default() });
+                session.begin_end(&mut facts, Ending { reason, sweep_id, asked: true, ..Ending::default() });
             }
             second
         };

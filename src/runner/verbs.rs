@@ -17,7 +17,9 @@ use crate::runner::{Runner, usage};
 use crate::session::Id;
 
 /// How long an engine may take to read a message before its sender is told that it has not.
-const TAKEN_WITHIN: Duration = Duration::from_secs(10);
+///
+/// Less than a client waits for an answer, so that it hears so.
+const TAKEN_WITHIN: Duration = Duration::from_secs(8);
 /// How long a broken pipe may take to be explained by the engine's end.
 const EXPLAINED_WITHIN: Duration = Duration::from_secs(1);
 
@@ -41,6 +43,8 @@ pub(crate) struct HealthAnswer {
     health: Health,
     /// One sentence for each file that could not be read and was set aside.
     damaged: Vec<String>,
+    /// One sentence for each engine that could not be killed so far.
+    stuck: Vec<String>,
 }
 
 impl Runner {
@@ -52,7 +56,7 @@ impl Runner {
         let stamp = format!("{}:{}", self.epoch(), clock.elapsed());
         let (sessions, ended) = {
             let known = self.known();
-            let ended: Vec<Ended> = known.records.listed().map(|it| it.told(clock, &self.shared.boot_id)).collect();
+            let ended = known.records.listed(clock, &self.shared.boot_id);
             (known.sessions.values().cloned().collect::<Vec<_>>(), ended)
         };
         let tracked = self.with_usage(&sessions).await;
@@ -74,9 +78,13 @@ impl Runner {
 
     /// Says how it is.
     pub(crate) fn health(&self) -> HealthAnswer {
-        let sessions = self.known().sessions.len();
+        let sessions: Vec<_> = self.known().sessions.values().cloned().collect();
         let engines = self.settings().engines.keys().cloned().collect();
-        HealthAnswer { health: Health { origin: self.origin(), engines, sessions }, damaged: self.damaged().clone() }
+        HealthAnswer {
+            health: Health { origin: self.origin(), engines, sessions: sessions.len() },
+            damaged: self.damaged().clone(),
+            stuck: sessions.iter().filter_map(|session| stuck(session)).collect(),
+        }
     }
 
     /// Takes note that somebody uses the session.
@@ -182,6 +190,11 @@ impl Runner {
         let (session_id, generation) = (request.session_id, request.generation);
         Ok(SessionAnswer { origin: self.origin(), session: None, session_id, generation, outcome: None })
     }
+}
+
+fn stuck(session: &Session) -> Option<String> {
+    let left = session.facts().stuck.join(", ");
+    (!left.is_empty()).then(|| format!("of the engine of the session {} this cannot be killed: {left}", session.id))
 }
 
 /// Explains a pipe that took nothing: nearly always by the end of the engine, which is about to be known.

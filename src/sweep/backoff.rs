@@ -28,9 +28,9 @@ pub(crate) async fn after_refusal(
             let now = pass.clock().now();
             pass.store().note_engine_work(std::slice::from_ref(&session.id), now, throttle).await.map(|_| ())
         }
-        (Some(Because::Active), Some(idle)) => {
-            let left = (window(pass, session) - idle).max(0);
-            postpone(pass, session, left, 0).await
+        // A runner that cannot tell an engine's state calls it active past its window too: that one is tried later.
+        (Some(Because::Active), Some(idle)) if idle < window(pass, session) => {
+            postpone(pass, session, window(pass, session) - idle, 0).await
         }
         (None | Some(Because::Active | Because::AwaitingInput | Because::Generation | Because::Stale), _) => {
             after_failure(pass, session).await

@@ -89,14 +89,13 @@ impl Keeper {
 
     fn climb(&mut self) {
         let Some(step) = self.ladder.as_mut().and_then(|ladder| ladder.take(awake())) else { return };
-        let tree = self.tree();
-        let (targets, stage): (Vec<Facts>, _) = match step {
-            Step::TermEngine => {
-                (tree.into_iter().filter(|facts| facts.identity == self.engine).collect(), "sigterm_engine")
-            }
-            Step::TermTree => (tree, "sigterm_tree"),
-            Step::Kill => (tree, "sigkill"),
+        let (targets, stage) = match step {
+            // It is this shim's own child, and not waited for yet, so its number is still its own.
+            Step::TermEngine => (process::facts(self.engine.pid).into_iter().collect(), "sigterm_engine"),
+            Step::TermTree => (self.tree(), "sigterm_tree"),
+            Step::Kill => (self.tree(), "sigkill"),
         };
+        let targets: Vec<Facts> = targets;
         if !targets.is_empty() && self.gone.stages.last().is_none_or(|last| last.stage != stage) {
             self.record(stage);
         }

@@ -72,7 +72,11 @@ fn run(folder: &Path) -> io::Result<()> {
 
 fn meet_runner() -> io::Result<(UnixStream, UnixStream)> {
     let listener = listen(SOCKET)?;
-    if !readable(&listener, FIRST_WORDS)? {
+    // The runner holds the other end of stdin, so a runner that died is noticed without waiting for it.
+    let input = io::stdin();
+    let mut watched = [PollFd::new(&listener, PollFlags::IN), PollFd::new(&input, PollFlags::empty())];
+    rustix::event::poll(&mut watched, Some(&limit(FIRST_WORDS)))?;
+    if !watched.first().is_some_and(|listener| listener.revents().contains(PollFlags::IN)) {
         return Err(io::Error::other("no runner came"));
     }
     let (runner, _) = listener.accept()?;
@@ -91,9 +95,12 @@ fn listen(name: &str) -> io::Result<UnixListener> {
 }
 
 fn readable(listener: &UnixListener, wait: Ms) -> io::Result<bool> {
-    let limit = Timespec { tv_sec: wait / 1_000, tv_nsec: wait % 1_000 * 1_000_000 };
     let mut watched = [PollFd::new(listener, PollFlags::IN)];
-    Ok(rustix::event::poll(&mut watched, Some(&limit))? > 0)
+    Ok(rustix::event::poll(&mut watched, Some(&limit(wait)))? > 0)
+}
+
+fn limit(wait: Ms) -> Timespec {
+    Timespec { tv_sec: wait / 1_000, tv_nsec: wait % 1_000 * 1_000_000 }
 }
 
 /// Starts the engine, and returns once its program runs: the kernel closes the exec socket at that moment.
@@ -151,14 +158,11 @@ fn let_go_of_pipes() -> io::Result<()> {
     Ok(())
 }
 
-/// Brings the runner's orders; a runner that is gone, or talks nonsense, means stop.
+/// Brings the runner's order to stop; a runner that is gone means the same. An order that it does not know stops nothing.
 fn hear_orders(orders: io::Lines<BufReader<UnixStream>>, events: &Sender<Event>) {
-    for order in orders.map_while(Result::ok) {
-        match serde_json::from_str(&order) {
-            Ok(Order::Stop) | Err(_) => break,
-            Ok(Order::Start(_)) => {}
-        }
-    }
+    let mut orders = orders.map_while(Result::ok).filter_map(|order| serde_json::from_str(&order).ok());
+    // The order itself matters no more than the end of all orders.
+    let _ = orders.find(|order| matches!(order, Order::Stop));
     let _ = events.send(Event::Stop);
 }
 

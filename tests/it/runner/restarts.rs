@@ -1,0 +1,278 @@
+//! What outlives a runner: its identity, its epoch and its end records, but no engine.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use sexton::clock::SystemClock;
+use sexton::runner::Runner;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::support::processes::{is_alive, parent, sleeping, unique};
+use crate::support::runner::{SECRET, TestRunner, ended, settings};
+
+/// A runner in a process of its own, so that it can be killed.
+struct Daemon {
+    process: Child,
+    base: String,
+}
+
+impl Daemon {
+    async fn start(home: &tempfile::TempDir) -> Self {
+        let address = home.path().join("address");
+        let _ = std::fs::remove_file(&address);
+        let process = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "runner::restarts::daemon", "--ignored", "--nocapture"])
+            .env("TEST_HOME", home.path())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let base = loop {
+            match std::fs::read_to_string(&address) {
+                Ok(text) => break text,
+                Err(_) => tokio::time::sleep(std::time::Duration::from_millis(5)).await,
+            }
+        };
+        Self { process, base }
+    }
+
+    fn post(&self, verb: &str, body: &Value) -> reqwest::RequestBuilder {
+        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        client.post(format!("{}/coding/{verb}", self.base)).bearer_auth(SECRET).json(body)
+    }
+
+    async fn begin(&self, id: &str, script: &str) -> i32 {
+        let body = json!({"session_id": id, "generation": 1, "engine": "sh", "cwd": "/", "args": [script]});
+        loop {
+            let answer: Value = self.post("start", &body).send().await.unwrap().json().await.unwrap();
+            if let Some(pid) = answer["session"]["pid"].as_i64() {
+                return i32::try_from(pid).unwrap();
+            }
+            assert_eq!(answer["outcome"], "not_ready", "{answer}");
+        }
+    }
+
+    fn kill(mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "run by other tests as a process of its own"]
+async fn daemon() {
+    let Ok(home) = std::env::var("TEST_HOME").map(PathBuf::from) else { return };
+    let runner = Runner::open(settings(&home, Arc::new(SystemClock))).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let beside = home.join("address.new");
+    std::fs::write(&beside, format!("http://{}", listener.local_addr().unwrap())).unwrap();
+    std::fs::rename(beside, home.join("address")).unwrap();
+    sexton::runner::serve(runner, listener, CancellationToken::new()).await.unwrap();
+}
+
+/// Installs what the client of a bare daemon needs.
+async fn home_of_a_past_life() -> Arc<tempfile::TempDir> {
+    TestRunner::start().await.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_runner_leaves_no_engine_and_the_next_one_says_what_became_of_them() {
+    let home = home_of_a_past_life().await;
+    let daemon = Daemon::start(&home).await;
+    let word = unique();
+    let pid = daemon.begin("s1", &format!("setsid sleep {word} & (env -i setsid sleep {word} &); cat")).await;
+    let deaf = daemon.begin("s2", "trap '' TERM; while :; do sleep 0.05; done").await;
+    while sleeping(&word).len() < 2 {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    daemon.kill();
+    let runner = TestRunner::open(home, |_| ()).await.unwrap();
+    let list = runner.until("settled", |list| ended(list, "s1").is_some() && ended(list, "s2").is_some()).await;
+    assert!(!is_alive(pid) && !is_alive(deaf));
+    assert_eq!(sleeping(&word), Vec::<i32>::new());
+    assert_eq!((list["epoch"].as_i64(), list["tracked"].as_array().map(Vec::len)), (Some(3), Some(0)));
+    for id in ["s1", "s2"] {
+        let record = ended(&list, id).unwrap();
+        assert_eq!((record["reason"].as_str(), record["containment"].as_str()), (Some("exited"), Some("subreaper")));
+        assert!(record["detail"].as_str().unwrap().contains("the runner died"), "{record}");
+    }
+    runner.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_engine_that_is_still_being_stopped_is_tracked_and_never_missing() {
+    let home = home_of_a_past_life().await;
+    let daemon = Daemon::start(&home).await;
+    daemon.begin("s1", "trap '' TERM; while :; do sleep 0.05; done").await;
+    daemon.kill();
+    let runner = TestRunner::open(home, |_| ()).await.unwrap();
+    loop {
+        let list = runner.list().await;
+        let tracked = list["tracked"].as_array().unwrap().len();
+        let recorded = usize::from(ended(&list, "s1").is_some());
+        assert!(tracked + recorded >= 1, "{list}");
+        if recorded == 1 && tracked == 0 {
+            break;
+        }
+    }
+    runner.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_runner_killed_at_any_moment_of_a_start_leaves_nothing_unaccounted() {
+    let mut home = home_of_a_past_life().await;
+    let word = unique();
+    for trial in 0..10_u64 {
+        let daemon = Daemon::start(&home).await;
+        let id = format!("s{trial}");
+        let script = format!("setsid sleep {word} & cat");
+        let body = json!({"session_id": id, "generation": 1, "engine": "sh", "cwd": "/", "args": [script]});
+        let asking = tokio::spawn(daemon.post("start", &body).send());
+        while !home.path().join("state/sessions").join(&id).exists() {
+            tokio::time::sleep(std::time::Duration::from_micros(100)).await;
+        }
+        tokio::time::sleep(std::time::Duration::from_micros(trial * 1_500)).await;
+        daemon.kill();
+        let _ = asking.await.unwrap();
+        let intent = home.path().join("state/sessions").join(&id).join("start.1.json").exists();
+        let runner = TestRunner::open(home, |_| ()).await.unwrap();
+        let list = runner.until("settled", |list| list["tracked"] == json!([])).await;
+        assert_eq!(ended(&list, &id).is_some(), intent, "trial {trial}: {list}");
+        assert_eq!(sleeping(&word), Vec::<i32>::new(), "trial {trial}");
+        home = runner.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_that_outlives_its_runner_keeps_its_reason() {
+    let home = home_of_a_past_life().await;
+    let daemon = Daemon::start(&home).await;
+    let pid = daemon.begin("s1", "trap '' TERM; while :; do sleep 0.05; done").await;
+    let body = json!({"session_id": "s1", "generation": 1, "mode": "force", "reason": "stray", "sweep_id": "sweep-5"});
+    let asking = tokio::spawn(daemon.post("end", &body).send());
+    while !home.path().join("state/sessions/s1/end.json").exists() {
+        tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+    }
+    daemon.kill();
+    assert!(asking.await.unwrap().is_err(), "nobody was told that it is stopped");
+    let runner = TestRunner::open(home, |_| ()).await.unwrap();
+    let list = runner.until("settled", |list| ended(list, "s1").is_some()).await;
+    assert!(!is_alive(pid));
+    let record = ended(&list, "s1").unwrap();
+    assert_eq!((record["reason"].as_str(), record["sweep_id"].as_str()), (Some("stray"), Some("sweep-5")));
+    assert_eq!(record["exit"]["signal"], 9);
+    runner.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn shim_and_runner_killed_together_leave_nothing_marked() {
+    let home = home_of_a_past_life().await;
+    let daemon = Daemon::start(&home).await;
+    let word = unique();
+    let pid = daemon.begin("s1", &format!("setsid sleep {word} & cat")).await;
+    while sleeping(&word).is_empty() {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    let shim = parent(pid);
+    // The runner first, so that it cannot tidy up.
+    daemon.kill();
+    crate::support::processes::kill(shim, "KILL");
+    let runner = TestRunner::open(home, |_| ()).await.unwrap();
+    let list = runner.list().await;
+    assert!(!is_alive(pid));
+    assert_eq!(sleeping(&word), Vec::<i32>::new());
+    assert_eq!(ended(&list, "s1").unwrap()["reason"], "exited");
+    runner.stop().await;
+}
+
+/// Leaves a folder as a runner and its shims leave it when the power goes.
+fn power_cut(home: &tempfile::TempDir, id: &str, start: &str) {
+    let folder = home.path().join("state/sessions").join(id);
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("start.4.json"), start).unwrap();
+}
+
+fn started_in(boot: &str) -> String {
+    json!({"engine": "sample", "cwd": "/", "owner_id": null, "boot_id": boot, "at": "2026-01-01T00:00:00.000Z"})
+        .to_string()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reboot_ends_engines_as_host_reboot_but_a_stop_that_had_begun_keeps_its_reason() {
+    let home = home_of_a_past_life().await;
+    power_cut(&home, "s1", &started_in("another-boot"));
+    power_cut(&home, "s2", &started_in("another-boot"));
+    let intent = json!({"generation": 4, "reason": "idle", "sweep_id": "sweep-9"});
+    std::fs::write(home.path().join("state/sessions/s2/end.json"), intent.to_string()).unwrap();
+    let runner = TestRunner::open(home, |_| ()).await.unwrap();
+    let list = runner.list().await;
+    let (one, two) = (ended(&list, "s1").unwrap(), ended(&list, "s2").unwrap());
+    assert_eq!((one["reason"].as_str(), one["generation"].as_i64()), (Some("host_reboot"), Some(4)));
+    assert_eq!((two["reason"].as_str(), two["sweep_id"].as_str()), (Some("idle"), Some("sweep-9")));
+    runner.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_damaged_record_is_set_aside_named_and_still_an_end() {
+    let runner = TestRunner::start().await;
+    runner.sample("s1", &["idle"]).await;
+    runner.force("s1", 1).await;
+    let home = runner.stop().await;
+    std::fs::write(home.path().join("state/ended/s1.1.json"), "{\"ended\":").unwrap();
+    std::fs::write(home.path().join("state/ended/what"), "?").unwrap();
+    power_cut(&home, "s2", "not json");
+    let runner = TestRunner::open(home, |_| ()).await.unwrap();
+    let health = runner.get("/coding/health").await;
+    let damaged: Vec<_> = health["damaged"].as_array().unwrap().iter().map(Value::to_string).collect();
+    assert_eq!(damaged.len(), 3, "{health}");
+    for name in ["s1.1.json", "what", "s2"] {
+        assert!(damaged.iter().any(|sentence| sentence.contains(&format!("{name} was damaged"))), "{name}: {health}");
+    }
+    let list = runner.list().await;
+    for (id, generation) in [("s1", 1), ("s2", 4)] {
+        let record = ended(&list, id).unwrap();
+        assert_eq!((record["reason"].as_str(), record["generation"].as_i64()), (Some("exited"), Some(generation)));
+        assert_eq!(runner.force(id, generation).await.1["outcome"], "already_stopped");
+    }
+    let home = runner.stop().await;
+    let runner = TestRunner::open(home, |_| ()).await.unwrap();
+    assert_eq!(runner.get("/coding/health").await["damaged"].as_array().unwrap().len(), 3, "still there to be seen");
+    runner.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_clean_stop_ends_the_engines_and_says_so() {
+    let runner = TestRunner::start().await;
+    let pid = runner.sample("s1", &["stays"]).await;
+    let home = runner.stop().await;
+    assert!(!is_alive(pid));
+    let runner = TestRunner::open(home, |_| ()).await.unwrap();
+    let list = runner.list().await;
+    let record = ended(&list, "s1").unwrap();
+    assert_eq!(record["reason"], "exited");
+    assert!(record["detail"].as_str().unwrap().contains("the runner was stopped"), "{record}");
+    assert_eq!(list["epoch"], 2);
+    runner.post("forget", json!({"session_id": "s1", "generation": 1})).await;
+    let home = runner.stop().await;
+    let runner = TestRunner::open(home, |_| ()).await.unwrap();
+    assert!(ended(&runner.list().await, "s1").is_none());
+    assert_eq!(runner.begin("s1", "sample", &["idle"]).await.1["highest_generation"], 1);
+    runner.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_state_folder_has_one_runner_and_one_name() {
+    let runner = TestRunner::start().await;
+    let refused = TestRunner::open(Arc::clone(&runner.home), |_| ()).await.err().unwrap();
+    assert!(refused.to_string().starts_with("another runner uses the state folder"), "{refused}");
+    assert_eq!(runner.list().await["epoch"], 1, "the one that was refused counted nothing up");
+    let home = runner.stop().await;
+    let renamed = TestRunner::open(Arc::clone(&home), |settings| settings.runner_id = "other".parse().unwrap()).await;
+    let refused = renamed.err().unwrap().to_string();
+    assert!(refused.contains("belongs to the runner \"runner-1\", but this one is called \"other\""), "{refused}");
+    std::fs::write(home.path().join("state/epoch"), "many").unwrap();
+    let refused = TestRunner::open(home, |_| ()).await.err().unwrap().to_string();
+    assert!(refused.contains("epoch is damaged"), "a lost epoch is never guessed: {refused}");
+}

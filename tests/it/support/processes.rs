@@ -1,0 +1,45 @@
+//! Looking at real processes.
+
+use std::fs;
+
+/// A word that stands in the command lines of one test's processes and nowhere else.
+pub(crate) fn unique() -> String {
+    // A plausible argument of `sleep`.
+    let number = uuid::Uuid::new_v4().as_u128() % 1_000_000_000_000;
+    format!("4000.{number:012}")
+}
+
+/// Returns the live processes whose command line is `sleep` with this word.
+pub(crate) fn sleeping(word: &str) -> Vec<i32> {
+    let words = |pid: i32| fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let is_it = |pid: &i32| words(*pid).starts_with(format!("sleep\0{word}").as_bytes());
+    pids().filter(is_it).filter(|pid| is_alive(*pid)).collect()
+}
+
+/// Returns whether the process is there and no zombie.
+pub(crate) fn is_alive(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
+}
+
+/// Returns the process's parent.
+pub(crate) fn parent(pid: i32) -> i32 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    stat.rsplit(") ").next().unwrap().split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+/// Returns the process's environment and command line as one text.
+pub(crate) fn visible(pid: i32) -> String {
+    let read = |what| fs::read(format!("/proc/{pid}/{what}")).unwrap_or_default();
+    String::from_utf8_lossy(&[read("environ"), read("cmdline")].concat()).replace('\0', "\n")
+}
+
+/// Sends a signal by its name.
+pub(crate) fn kill(pid: i32, signal: &str) {
+    let sent = std::process::Command::new("kill").args([&format!("-{signal}"), &pid.to_string()]).status().unwrap();
+    assert!(sent.success());
+}
+
+fn pids() -> impl Iterator<Item = i32> {
+    fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
