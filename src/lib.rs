@@ -19,6 +19,7 @@ pub mod sweep;
 pub mod telemetry;
 pub mod time;
 pub mod timeline;
+pub mod token;
 pub mod tools;
 pub mod verbs;
 pub mod verdict;

@@ -205,6 +205,14 @@ pub fn started(session: &Session, actor: &Actor, now: UtcMs) -> NewEntry {
     NewEntry { kind: EntryKind::Started, ..entry(session, message, evidence(session, None, actor, now), actor, now) }
 }
 
+/// Tells that the session came in from another system.
+#[must_use]
+pub fn imported(session: &Session, actor: &Actor, now: UtcMs) -> NewEntry {
+    let (engine, runner, repo) = (&session.engine, &session.runner_id, &session.repo);
+    let message = format!("Taken over from another system: {engine} on runner {runner} in {repo}.");
+    NewEntry { kind: EntryKind::Imported, ..entry(session, message, evidence(session, None, actor, now), actor, now) }
+}
+
 /// Tells that somebody asked to keep the session.
 #[must_use]
 pub fn kept((session, until): (&Session, UtcMs), because: &str, actor: &Actor, now: UtcMs) -> NewEntry {

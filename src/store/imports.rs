@@ -1,8 +1,10 @@
 //! Taking over sessions from another system, all or none.
 
+use crate::entry::NewEntry;
 use crate::session::{Id, Session};
 use crate::store::error::At;
 use crate::store::sessions::insert_row;
+use crate::store::timeline::insert_entry;
 use crate::store::{Conn, Store, StoreError};
 
 /// What came of an import.
@@ -25,6 +27,28 @@ impl Store {
     /// # Errors
     /// When the store fails; then nothing was written.
     pub async fn import_sessions(&self, sessions: &[Session], owner: &str) -> Result<Imported, StoreError> {
+        self.import(sessions, owner, |_| None).await
+    }
+
+    /// As [`Store::import_sessions`], with an entry for each row as it was written, in the same transaction.
+    ///
+    /// # Errors
+    /// As [`Store::import_sessions`].
+    pub async fn import_and_tell(
+        &self,
+        sessions: &[Session],
+        owner: &str,
+        tell: impl Fn(&Session) -> NewEntry,
+    ) -> Result<Imported, StoreError> {
+        self.import(sessions, owner, |row| Some(tell(row))).await
+    }
+
+    async fn import(
+        &self,
+        sessions: &[Session],
+        owner: &str,
+        tell: impl Fn(&Session) -> Option<NewEntry>,
+    ) -> Result<Imported, StoreError> {
         let mut tx = self.begin().await?;
         for (index, session) in sessions.iter().enumerate() {
             let mut row = session.clone();
@@ -32,6 +56,9 @@ impl Store {
             if !insert_row(&mut tx, &row).await.at(self)? {
                 let why = conflict(&mut tx, &row.id).await.at(self)?;
                 return Ok(Imported::Refused { index, why });
+            }
+            if let Some(entry) = tell(&row) {
+                insert_entry(&mut tx, &entry).await.at(self)?;
             }
         }
         tx.commit().await.at(self)?;

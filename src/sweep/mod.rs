@@ -31,6 +31,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 pub use explain::{Explanation, explain};
+pub use observe::how_it_answered;
 pub use pass::Request;
 pub use report::{Action, Item, ItemError, PartName, PartReport, RunnerReport, RunnerState, SweepReport, Trigger};
 

@@ -142,17 +142,22 @@ async fn remember(pass: &Pass, runner: &Runner, observation: &Observation) -> Re
     pass.store().record_seen(&runner.id, now).await
 }
 
+/// Returns how a runner answered, why it is not live, and what it holds; nothing when it is not live.
+#[must_use]
+pub fn how_it_answered(observation: Observation) -> (RunnerState, Option<String>, TrackedSet) {
+    let (state, why) = match observation {
+        Observation::Live(set) => return (RunnerState::Live, None, set),
+        Observation::Unrecognised(why) => (RunnerState::Unrecognised, why),
+        Observation::Unauthorised(why) => (RunnerState::Unauthorised, why),
+        Observation::Unknown(why) => (RunnerState::Unknown, why),
+        Observation::Unanswered(why) | Observation::Unconnected(why) => (RunnerState::Offline, why),
+    };
+    (state, Some(why), TrackedSet::default())
+}
+
 fn read(observation: Observation, target: &Target, asked_at: UtcMs, answered_elapsed: Ms) -> Observed {
     let unconnected = matches!(observation, Observation::Unconnected(_));
-    let (state, why, set) = match observation {
-        Observation::Live(set) => (RunnerState::Live, None, set),
-        Observation::Unrecognised(why) => (RunnerState::Unrecognised, Some(why), TrackedSet::default()),
-        Observation::Unauthorised(why) => (RunnerState::Unauthorised, Some(why), TrackedSet::default()),
-        Observation::Unknown(why) => (RunnerState::Unknown, Some(why), TrackedSet::default()),
-        Observation::Unanswered(why) | Observation::Unconnected(why) => {
-            (RunnerState::Offline, Some(why), TrackedSet::default())
-        }
-    };
+    let (state, why, set) = how_it_answered(observation);
     let index = set.tracked.iter().enumerate().map(|(at, engine)| (engine.session_id.clone(), at)).collect();
     let target = target.seen(&set);
     Observed { target, asked_at, answered_elapsed, state, why, unconnected, set, index }

@@ -1,0 +1,123 @@
+//! Every command and option, and with them all help texts.
+//!
+//! `look.rs` has what looks and sweeps, `drive.rs` what uses sessions and holds the reaper back, `manage.rs` what enrols.
+
+mod drive;
+mod look;
+mod manage;
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+pub use drive::{EndArgs, KeepArgs, SendArgs, StartArgs, WhyArgs};
+pub use look::{ListArgs, OneArgs, SessionsArgs, SessionsCommand, SweepArgs, TimelineArgs};
+pub use manage::{AddRunner, RunnersArgs, RunnersCommand, TokensArgs, TokensCommand};
+
+/// Stops coding-agent sessions that nobody uses any more, and says why.
+#[derive(Debug, Parser)]
+#[command(name = "sexton", version, about, propagate_version = true, after_help = AFTER)]
+pub struct Cli {
+    /// The settings file.
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        help = "Settings file [default: $SEXTON_CONFIG, else $XDG_CONFIG_HOME/sexton/config.toml]"
+    )]
+    pub config: Option<PathBuf>,
+
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const AFTER: &str = "\
+Examples:
+  sexton up                      worker and runner on this machine
+  sexton sweep --dry-run         what one pass would do now, and why not more
+  sexton explain ID              why a session was stopped, or why not
+
+Exit codes: 0 done (keeps and skips included), 1 some sessions could not be handled, 2 could not run.";
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run worker and runner together on this machine
+    Up(UpArgs),
+    /// Run the worker: schedule, store and API
+    Serve,
+    /// Run the runner of this machine
+    Runner(RunnerArgs),
+    /// A command on the store and the runners.
+    #[command(flatten)]
+    OnStore(StoreCommand),
+    /// Print every setting as it holds now
+    Config(JsonArgs),
+    /// Print completions for a shell
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+}
+
+/// The commands that work on the store and the runners, whether a worker runs or not.
+#[derive(Debug, Subcommand)]
+pub enum StoreCommand {
+    /// Make one pass now
+    ///
+    /// The same code as the schedule's tick; works with or without a worker running. Prints what it did, or with
+    /// --dry-run what it would do and why not more, and writes nothing then.
+    Sweep(SweepArgs),
+    /// List sessions, with what each costs; or bring them in from another system
+    Sessions(SessionsArgs),
+    /// Say why a session was stopped, or why it was not and when it would be
+    Explain(OneArgs),
+    /// Show what happened, to one session or to all
+    Timeline(TimelineArgs),
+    /// List past passes
+    Sweeps(ListArgs),
+    /// Start an engine in a folder
+    Start(StartArgs),
+    /// Send a message to a session
+    Send(SendArgs),
+    /// End a session: stop its engine, then close its row
+    End(EndArgs),
+    /// Keep a session from being reaped, until a time
+    Keep(KeepArgs),
+    /// Pause the reaper: passes decide and report, and act on nothing
+    Pause(WhyArgs),
+    /// Let the reaper act again
+    Resume,
+    /// List runners; or enrol, remove or reset one
+    Runners(RunnersArgs),
+    /// List tokens; or create or revoke one
+    Tokens(TokensArgs),
+}
+
+/// `sexton up`
+#[derive(Debug, Args)]
+pub struct UpArgs {
+    /// Show what Sexton does on sample engines with windows of seconds, in a throw-away folder
+    #[arg(long)]
+    pub demo: bool,
+    /// With --demo: end once everything was shown; exit code 0 only if all of it happened
+    #[arg(long, requires = "demo")]
+    pub once: bool,
+}
+
+/// `sexton runner`
+#[derive(Debug, Args)]
+pub struct RunnerArgs {
+    /// Leave the terminal's session, as `sexton up` asks for.
+    #[arg(long, hide = true)]
+    pub detach: bool,
+}
+
+/// `--json`
+#[derive(Debug, Clone, Copy, Args)]
+pub struct JsonArgs {
+    /// Print JSON for programs
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,95 @@
+//! What every command starts from: the settings, where files lie, and the tools made of both.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::anyhow;
+
+use crate::clock::SystemClock;
+use crate::config::{Config, ConfigError, Environment, LimitsConfig, LogConfig, Paths, Sources, load};
+use crate::metrics::Metrics;
+use crate::runner_client::{ClientSettings, HttpRunners};
+use crate::session::Id;
+use crate::store::Store;
+use crate::tools::Tools;
+
+/// A filter of the log for this one call, whatever the settings say.
+const LOG_VARIABLE: &str = "SEXTON_LOG";
+
+/// The settings that hold, where they came from, and where files lie.
+#[derive(Debug, Clone)]
+pub struct Context {
+    /// The settings.
+    pub config: Arc<Config>,
+    /// The file that they were read from, if there is one.
+    pub file: Option<PathBuf>,
+    /// Where files lie.
+    pub paths: Paths,
+    env: Environment,
+}
+
+impl Context {
+    /// Reads the settings of this process; `file` is the one named by `--config`.
+    ///
+    /// # Errors
+    /// When the settings cannot be used.
+    pub fn load(file: Option<PathBuf>) -> Result<Self, ConfigError> {
+        let env = Environment::of_process();
+        let loaded = load(&Sources { file, env: env.clone(), flags: Vec::new() })?;
+        Ok(Self { config: Arc::new(loaded.config), file: loaded.file, paths: Paths::new(env.clone()), env })
+    }
+
+    /// Returns whose sessions these are.
+    #[must_use]
+    pub fn owner(&self) -> String {
+        self.paths.owner(&self.config)
+    }
+
+    /// Returns the log's settings for a daemon, or for a command that lives for one call: such a command prints what it
+    /// did, so its log holds what went wrong alone, unless the settings ask for something else than the default.
+    #[must_use]
+    pub fn log(&self, daemon: bool) -> LogConfig {
+        let mut log = self.config.log.clone();
+        if !daemon && log.filter == Config::defaults().log.filter {
+            "warn".clone_into(&mut log.filter);
+        }
+        if let Some(filter) = self.env.get(LOG_VARIABLE) {
+            log.filter = filter.to_string_lossy().into_owned();
+        }
+        log
+    }
+
+    /// Opens the store and makes everything that sweeps and verbs work with.
+    ///
+    /// # Errors
+    /// When the store cannot be used.
+    pub async fn tools(&self) -> anyhow::Result<Tools> {
+        tools(&self.config, &self.paths).await
+    }
+}
+
+/// Opens the store, making it when it is not there, and makes everything that sweeps and verbs work with.
+///
+/// # Errors
+/// When the store cannot be used, or the HTTP client cannot be set up.
+pub async fn tools(config: &Config, paths: &Paths) -> anyhow::Result<Tools> {
+    let store = Store::open(&paths.store_url(config)?).await?;
+    let runners = HttpRunners::new(&client_settings(&config.limits)).map_err(|why| anyhow!(why))?;
+    Ok(Tools {
+        store,
+        runners: Arc::new(runners),
+        clock: Arc::new(SystemClock),
+        config: Arc::new(config.clone()),
+        metrics: Arc::new(Metrics::default()),
+        worker_id: Id::new(),
+    })
+}
+
+fn client_settings(limits: &LimitsConfig) -> ClientSettings {
+    ClientSettings {
+        connect_timeout: limits.connect_timeout,
+        timeout: limits.request_timeout,
+        end_timeout: limits.end_timeout,
+        response_bytes: limits.response_bytes.0,
+    }
+}

@@ -1,0 +1,76 @@
+//! `sexton runner`: the daemon that owns the engines of this machine.
+
+use anyhow::Context as _;
+
+use crate::cli::args::RunnerArgs;
+use crate::cli::output::Outcome;
+use crate::cli::{Context, listen, secret, signals};
+use crate::config::{Config, RunnerConfig};
+use crate::runner::{EngineSpec, Runner, Settings, StopGraces, serve};
+
+/// Runs the runner until SIGTERM or Ctrl-C.
+///
+/// # Errors
+/// When its port, its state folder or its secret cannot be used.
+pub(crate) async fn run(context: &Context, args: RunnerArgs) -> anyhow::Result<Outcome> {
+    if args.detach {
+        // Away from the terminal of whoever starts it, so that a Ctrl-C there is not for it too. It fails for the leader
+        // of a group, which is away already.
+        let _ = rustix::process::setsid();
+    }
+    let shutdown = signals::shutdown()?;
+    let listener = listen::bind("runner.listen", context.config.runner.listen).await?;
+    let settings = settings(context)?;
+    make_secret(&settings)?;
+    let (id, address) = (settings.runner_id.clone(), listener.local_addr()?);
+    let runner = Runner::open(settings)?;
+    tracing::info!(runner_id = %id, %address, epoch = runner.epoch(), "the runner listens");
+    serve(runner, listener, shutdown).await.context("the runner cannot listen any more")?;
+    tracing::info!(runner_id = %id, "the runner has stopped");
+    Ok(Outcome::Done)
+}
+
+fn settings(context: &Context) -> anyhow::Result<Settings> {
+    let config = &*context.config;
+    let state_dir = std::path::absolute(context.paths.runner_state_dir(config)?)?;
+    let secret_file = std::path::absolute(context.paths.runner_token_file(config)?)?;
+    let settings = Settings::new(config.runner.id.clone(), state_dir, secret_file);
+    let settings = settings.context("cannot tell which program this is")?;
+    Ok(Settings {
+        engines: engines(config),
+        graces: graces(&config.runner),
+        stall_after: config.policy.advanced.stall_after.0,
+        ..settings
+    })
+}
+
+fn engines(config: &Config) -> std::collections::BTreeMap<String, EngineSpec> {
+    let specs = config.engines.iter().map(|(name, engine)| {
+        let spec = EngineSpec { command: engine.command.clone(), env: engine.env.clone(), resume: Vec::new() };
+        (name.clone(), spec)
+    });
+    specs.collect()
+}
+
+fn graces(config: &RunnerConfig) -> StopGraces {
+    StopGraces {
+        stdin: config.stdin_grace.0,
+        engine: config.engine_term_grace.0,
+        tree: config.tree_term_grace.0,
+        kill: config.kill_limit.0,
+        ..StopGraces::default()
+    }
+}
+
+/// Makes the secret that callers must show, unless there is one.
+fn make_secret(settings: &Settings) -> anyhow::Result<()> {
+    let file = &settings.secret_file;
+    let unusable = || format!("the runner's secret {} cannot be used", file.display());
+    if secret::read(file).with_context(unusable)?.is_some() {
+        return Ok(());
+    }
+    let mut bits = [0_u8; 32];
+    getrandom::fill(&mut bits).map_err(|error| anyhow::anyhow!("the system gives no random bits: {error}"))?;
+    let text: String = bits.iter().map(|byte| format!("{byte:02x}")).collect();
+    secret::write(file, &text).with_context(unusable)
+}

@@ -1,0 +1,84 @@
+//! `sexton sweep`: one pass now, and what came of it.
+
+use std::fmt::Write as _;
+use std::io;
+
+use comfy_table::Cell;
+use owo_colors::OwoColorize;
+
+use crate::cli::args::SweepArgs;
+use crate::cli::output::{self, Outcome, cell, escape, figure, judged};
+use crate::cli::signals;
+use crate::sweep::{PartName, PartReport, Request, RunnerState, SweepReport, Trigger, sweep};
+use crate::time::spoken;
+use crate::tools::Tools;
+
+/// Makes one pass and prints its report.
+///
+/// # Errors
+/// When the store fails.
+pub(crate) async fn run(tools: &Tools, args: SweepArgs) -> anyhow::Result<Outcome> {
+    let request = Request { trigger: Trigger::Manual, only: args.only, dry_run: args.dry_run };
+    let report = sweep(tools, request, signals::shutdown()?).await?;
+    if args.json {
+        output::json(&report)?;
+    } else {
+        print(&report)?;
+    }
+    Ok(if report.has_errors() { Outcome::Incomplete } else { Outcome::Done })
+}
+
+fn print(report: &SweepReport) -> io::Result<()> {
+    output::line(headline(report).bold())?;
+    if report.paused {
+        output::line("The reaper is paused: this pass acted on nothing. `sexton resume` lets it act again.".yellow())?;
+    }
+    print_runners(report)?;
+    output::line("")?;
+    let parts = report.parts.iter().filter(|(name, part)| **name != PartName::Observe || part.examined > 0);
+    let rows = parts.map(|(name, part)| counts(*name, part)).collect();
+    output::table(&["PART", "EXAMINED", "REAPED", "KEPT"], rows)?;
+    for part in report.parts.values() {
+        for item in &part.items {
+            let what = format!("{} {}: {}", item.action, item.session_id, item.verdict);
+            output::line(format_args!("{} — {}", what.bold(), escape(&item.message)))?;
+        }
+        for error in &part.errors {
+            output::line(format_args!("{} {}", format!("failed {}:", error.session_id).red(), escape(&error.message)))?;
+        }
+    }
+    Ok(())
+}
+
+fn headline(report: &SweepReport) -> String {
+    let sum = |count: fn(&PartReport) -> u64| report.parts.values().map(count).sum::<u64>();
+    let reaped = sum(|part| part.reaped);
+    let kept = sum(|part| part.kept.values().sum());
+    let failed = sum(|part| part.errors.len() as u64);
+    let mut text = match report.dry_run {
+        true => format!("Dry run: would reap {reaped}, keep {kept}"),
+        false => format!("Reaped {reaped}, kept {kept}"),
+    };
+    if failed > 0 {
+        let _ = write!(text, ", {failed} could not be handled");
+    }
+    let _ = write!(text, ", in {}", spoken(report.elapsed_ms));
+    text
+}
+
+fn print_runners(report: &SweepReport) -> io::Result<()> {
+    if report.runners.is_empty() {
+        return output::line("No runner is enrolled yet; `sexton up` starts one, `sexton runners add` enrols one.");
+    }
+    let rows = report.runners.iter().map(|runner| {
+        let why = runner.why.as_deref().unwrap_or_default();
+        vec![cell(&runner.runner_id), judged(runner.state, runner.state == RunnerState::Live), cell(why)]
+    });
+    output::table(&["RUNNER", "STATE", "WHY"], rows.collect())
+}
+
+fn counts(name: PartName, part: &PartReport) -> Vec<Cell> {
+    let kept: Vec<String> = part.kept.iter().map(|(verdict, count)| format!("{verdict} {count}")).collect();
+    let kept = if kept.is_empty() { "-".to_owned() } else { kept.join(", ") };
+    vec![cell(name), figure(part.examined), figure(part.reaped), cell(kept)]
+}

@@ -1,0 +1,133 @@
+//! `sexton up`: worker and runner together on this machine, without any set-up.
+//!
+//! The runner is a process of its own: it outlives the worker, and the next `up` finds it again.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use tokio::process::{Child, Command};
+
+use crate::cli::args::UpArgs;
+use crate::cli::enrol::{enrol, health, local_runner};
+use crate::cli::output::{self, Outcome, escape};
+use crate::cli::{Context, listen, secret, serve, signals, tokens};
+use crate::runner_client::NoAnswer;
+use crate::session::Runner;
+use crate::token;
+use crate::tools::Tools;
+
+/// How long a new runner has to answer, in tries.
+const TRIES: u32 = 150;
+/// How long it is left alone between two of them.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Runs the worker until SIGTERM or Ctrl-C, with a runner beside it that goes on.
+///
+/// # Errors
+/// When a port, the store or the runner cannot be used.
+pub(crate) async fn run(context: &Context, args: UpArgs) -> anyhow::Result<Outcome> {
+    if args.demo {
+        bail!("this build has no demonstration yet");
+    }
+    let shutdown = signals::shutdown()?;
+    let listener = listen::bind("server.listen", context.config.server.listen).await?;
+    let tools = context.tools().await?;
+    let local = local_runner(context, &tools)?;
+    find_or_start(context, &tools, &local).await?;
+    enrol(&tools, &local).await?;
+    make_token(context, &tools).await?;
+    output::line(format_args!(
+        "The API answers at http://{}, runner {} at {}.",
+        listener.local_addr()?,
+        local.id,
+        local.url
+    ))?;
+    let served = serve::worker(&tools, listener, shutdown).await;
+    tools.store.close().await;
+    output::remark(format_args!(
+        "The worker has stopped. Runner {} and its engines go on; `sexton up` finds them again.",
+        local.id
+    ));
+    served.map(|()| Outcome::Done)
+}
+
+/// Leaves a runner of ours that answers alone, and starts one where nothing listens.
+async fn find_or_start(context: &Context, tools: &Tools, local: &Runner) -> anyhow::Result<()> {
+    let mut started: Option<(Child, PathBuf)> = None;
+    for _ in 0..TRIES {
+        match (health(tools, local).await, &mut started) {
+            (Ok(health), _) if health.origin.ready => {
+                watch(started);
+                return Ok(());
+            }
+            (Ok(_), _) => {}
+            (Err(NoAnswer::Unconnected(_)), None) => started = Some(start(context).await?),
+            (Err(NoAnswer::Unconnected(_)), Some((child, log))) => check(child, log)?,
+            (Err(why), _) => bail!(
+                "what answers at {} is not this machine's runner {}: {}; stop it, or set runner.listen to another port",
+                local.url,
+                local.id,
+                escape(&why.to_string())
+            ),
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    bail!("runner {} is not ready after {} s; its log may say why", local.id, (PAUSE * TRIES).as_secs())
+}
+
+/// Notes when the runner ends while the worker runs on.
+fn watch(started: Option<(Child, PathBuf)>) {
+    let Some((mut child, _)) = started else { return };
+    tracing::info!(pid = child.id(), "started the runner");
+    tokio::spawn(async move {
+        let status = child.wait().await;
+        tracing::error!(?status, "the runner has ended; `sexton up` starts it again");
+    });
+}
+
+/// Starts `sexton runner` with the same settings, in a session of its own.
+async fn start(context: &Context) -> anyhow::Result<(Child, PathBuf)> {
+    let folder = context.paths.state_dir()?;
+    tokio::fs::create_dir_all(&folder).await.with_context(|| format!("cannot make {}", folder.display()))?;
+    let path = folder.join("runner.log");
+    let log = open_log(&path).with_context(|| format!("cannot write {}", path.display()))?;
+    let program = std::env::current_exe().context("cannot tell which program this is")?;
+    let mut command = Command::new(program);
+    command.args(["runner", "--detach"]);
+    if let Some(file) = &context.file {
+        command.arg("--config").arg(std::path::absolute(file)?);
+    }
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::from(log));
+    let child = command.spawn().context("cannot start the runner")?;
+    Ok((child, path))
+}
+
+fn open_log(path: &Path) -> std::io::Result<File> {
+    OpenOptions::new().create(true).append(true).mode(0o600).open(path)
+}
+
+/// Fails when the runner that was started has ended already, with the last line that it wrote.
+fn check(child: &mut Child, log: &Path) -> anyhow::Result<()> {
+    let Some(status) = child.try_wait().context("cannot watch the runner")? else { return Ok(()) };
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    let last = text.lines().last().unwrap_or_default();
+    bail!("the runner did not start ({status}): {}", escape(last))
+}
+
+/// Makes the token that Sexton's own command line shows to the API, unless there is one that the store knows.
+async fn make_token(context: &Context, tools: &Tools) -> anyhow::Result<()> {
+    let file = context.paths.api_token_file()?;
+    let unusable = || format!("the token {} cannot be used", file.display());
+    if let Some(kept) = secret::read(&file).with_context(unusable)?
+        && tools.store.find_token(&token::hash(&kept)).await?.is_some()
+    {
+        return Ok(());
+    }
+    let scopes = "admin".parse().map_err(|why: String| anyhow::anyhow!(why))?;
+    let made = tokens::create(context, tools, &context.owner(), &scopes).await?;
+    secret::write(&file, made.expose()).with_context(unusable)
+}
