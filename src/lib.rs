@@ -1,6 +1,7 @@
 //! Sexton stops coding-agent sessions that nobody uses any more, and says why.
 
 pub mod activity;
+pub mod api;
 pub mod cli;
 pub mod clock;
 pub mod config;
@@ -19,7 +20,9 @@ pub mod sweep;
 pub mod telemetry;
 pub mod time;
 pub mod timeline;
+pub mod token;
 pub mod tools;
 pub mod verbs;
 pub mod verdict;
 mod words;
+pub mod worker;
