@@ -56,7 +56,7 @@ pub struct NewEntry {
 }
 
 /// An entry as it stands in the timeline.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Entry {
     /// Its id.
     pub id: Id,
@@ -75,5 +75,6 @@ pub struct Entry {
     /// One sentence a person understands.
     pub message: String,
     /// The evidence, a JSON object.
+    #[schema(value_type = Object)]
     pub evidence: serde_json::Value,
 }

@@ -1,6 +1,7 @@
 //! Sexton stops coding-agent sessions that nobody uses any more, and says why.
 
 pub mod activity;
+pub mod api;
 pub mod cli;
 pub mod clock;
 pub mod config;
@@ -24,3 +25,4 @@ pub mod tools;
 pub mod verbs;
 pub mod verdict;
 mod words;
+pub mod worker;

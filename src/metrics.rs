@@ -1,6 +1,6 @@
 //! What the worker counts: one registry per worker, no global state, so that each test has its own.
 
-use std::sync::atomic::{AtomicI64, AtomicU64};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -9,7 +9,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::sweep::SweepReport;
+use crate::sweep::{Action, SweepReport};
 use crate::time::{Ms, UtcMs};
 
 /// The labels of a verdict count.
@@ -27,9 +27,10 @@ pub struct Metrics {
     errors: Counter,
     sweeps: Counter,
     finished_at: Gauge<f64, AtomicU64>,
+    sweep_age: Gauge<f64, AtomicU64>,
     sweep_seconds: Histogram,
     stop_seconds: Histogram,
-    skipped: Gauge<i64, AtomicI64>,
+    skipped: Counter,
     started_at: Gauge<f64, AtomicU64>,
 }
 
@@ -42,9 +43,10 @@ impl Default for Metrics {
             errors: Counter::default(),
             sweeps: Counter::default(),
             finished_at: Gauge::default(),
+            sweep_age: Gauge::default(),
             sweep_seconds: Histogram::new(buckets()),
             stop_seconds: Histogram::new(buckets()),
-            skipped: Gauge::default(),
+            skipped: Counter::default(),
             started_at: Gauge::default(),
         };
         metrics.register();
@@ -59,10 +61,16 @@ impl Metrics {
         registry.register("sweep_errors", "Sessions that a pass could not handle", self.errors.clone());
         registry.register("sweeps", "Finished passes", self.sweeps.clone());
         registry.register_with_unit(
-            "last_sweep_finished",
-            "When the last pass finished, since 1970",
+            "last_sweep_timestamp",
+            "When the last pass finished, since 1970; 0 before the first",
             Unit::Seconds,
             self.finished_at.clone(),
+        );
+        registry.register_with_unit(
+            "sweep_age",
+            "How long ago the last pass ended, whatever came of it, or the worker started",
+            Unit::Seconds,
+            self.sweep_age.clone(),
         );
         registry.register_with_unit(
             "sweep_duration",
@@ -78,7 +86,7 @@ impl Metrics {
         );
         registry.register("ticks_skipped", "Ticks that came while a pass ran", self.skipped.clone());
         registry.register_with_unit(
-            "started",
+            "start_time",
             "When the worker started, since 1970",
             Unit::Seconds,
             self.started_at.clone(),
@@ -93,7 +101,7 @@ impl Metrics {
     /// Takes note of a finished pass.
     pub fn record_sweep(&self, report: &SweepReport) {
         for (part, counts) in &report.parts {
-            for item in counts.items.iter().filter(|item| item.verdict.ends()) {
+            for item in counts.items.iter().filter(|item| acted(item.action)) {
                 self.count(part.as_str(), item.verdict.as_str(), 1);
             }
             for (verdict, count) in &counts.kept {
@@ -111,9 +119,10 @@ impl Metrics {
         self.stop_seconds.observe(seconds(took));
     }
 
-    /// Takes note of how many ticks were skipped since the start.
-    pub fn record_skipped(&self, ticks: i64) {
-        self.skipped.set(ticks);
+    /// Takes note of how many ticks were skipped since the start, and how long ago the last pass ended.
+    pub fn record_schedule(&self, skipped: u64, age: Ms) {
+        self.skipped.inner().fetch_max(skipped, Ordering::Relaxed);
+        self.sweep_age.set(seconds(age));
     }
 
     fn count(&self, part: &'static str, verdict: &'static str, by: u64) {
@@ -131,7 +140,88 @@ impl Metrics {
     }
 }
 
+/// Returns whether an action counts as one of those that the part handled, so that counts add up.
+fn acted(action: Action) -> bool {
+    matches!(action, Action::Stopped | Action::Closed | Action::Marked)
+}
+
 #[expect(clippy::cast_precision_loss, reason = "a gauge holds a float; milliseconds since 1970 fit it exactly")]
 fn seconds(ms: Ms) -> f64 {
     ms as f64 / 1_000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::session::Id;
+    use crate::sweep::{Item, PartName, PartReport, Trigger};
+    use crate::verdict::Verdict;
+
+    fn report() -> SweepReport {
+        let item = |verdict, action| Item { session_id: Id::new(), verdict, action, message: String::new() };
+        let mut idle = PartReport::default();
+        idle.reap(item(Verdict::Idle, Action::Stopped));
+        idle.keep_many(Verdict::Generating, 3);
+        idle.keep_item(item(Verdict::Refused, Action::Kept));
+        idle.fail(Id::new(), Verdict::StopFailed, "no answer".to_owned());
+        let mut runs = PartReport::default();
+        runs.reap(item(Verdict::Stale, Action::Marked));
+        SweepReport {
+            sweep_id: Id::new(),
+            trigger: Trigger::Schedule,
+            dry_run: false,
+            started_at: UtcMs(1_000_000),
+            elapsed_ms: 1_500,
+            paused: false,
+            runners: Vec::new(),
+            parts: BTreeMap::from([(PartName::Idle, idle), (PartName::Runs, runs)]),
+        }
+    }
+
+    #[test]
+    fn what_is_counted_reads_as_openmetrics() {
+        let metrics = Metrics::default();
+        metrics.record_start(UtcMs(900_000));
+        metrics.record_sweep(&report());
+        metrics.record_stop(20);
+        metrics.record_schedule(2, 3_500);
+        metrics.record_schedule(2, 4_500);
+        let text = metrics.encode().unwrap();
+        for line in [
+            "sexton_verdicts_total{part=\"idle\",verdict=\"idle\"} 1",
+            "sexton_verdicts_total{part=\"idle\",verdict=\"generating\"} 3",
+            "sexton_verdicts_total{part=\"idle\",verdict=\"refused\"} 1",
+            "sexton_verdicts_total{part=\"idle\",verdict=\"stop_failed\"} 1",
+            "sexton_verdicts_total{part=\"runs\",verdict=\"stale\"} 1",
+            "sexton_sweep_errors_total 1",
+            "sexton_sweeps_total 1",
+            "sexton_last_sweep_timestamp_seconds 1001.5",
+            "sexton_sweep_age_seconds 4.5",
+            "sexton_sweep_duration_seconds_sum 1.5",
+            "sexton_stop_latency_seconds_count 1",
+            "sexton_ticks_skipped_total 2",
+            "sexton_start_time_seconds 900.0",
+            "# UNIT sexton_stop_latency_seconds seconds",
+            "# TYPE sexton_ticks_skipped counter",
+        ] {
+            assert!(text.lines().any(|known| known == line), "no {line:?} in\n{text}");
+        }
+        assert!(text.ends_with("# EOF\n"), "{text}");
+    }
+
+    #[test]
+    fn each_examined_session_counts_once() {
+        let metrics = Metrics::default();
+        let report = report();
+        metrics.record_sweep(&report);
+        let text = metrics.encode().unwrap();
+        let counted: u64 = text
+            .lines()
+            .filter(|line| line.starts_with("sexton_verdicts_total{"))
+            .map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap())
+            .sum();
+        assert_eq!(counted, report.parts.values().map(|part| part.examined).sum::<u64>());
+    }
 }

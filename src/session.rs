@@ -4,6 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
+use utoipa::{PartialSchema, ToSchema};
 
 use crate::time::{Ms, UtcMs};
 use crate::words::words;
@@ -70,6 +73,16 @@ impl<'de> Deserialize<'de> for Id {
     }
 }
 
+impl PartialSchema for Id {
+    fn schema() -> RefOr<Schema> {
+        let description = "An identifier: letters, digits, \"_\" and \"-\"";
+        let pattern = "^[A-Za-z0-9_-]{1,64}$";
+        ObjectBuilder::new().schema_type(Type::String).description(Some(description)).pattern(Some(pattern)).into()
+    }
+}
+
+impl ToSchema for Id {}
+
 words! {
     /// Where a session stands in its life.
     Status {
@@ -121,7 +134,7 @@ words! {
 }
 
 /// The row of a session. Every field is the column of the same name.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Session {
     /// Its id, never used again.
     pub id: Id,

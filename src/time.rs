@@ -7,6 +7,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, Schema, SchemaFormat, Type};
+use utoipa::{PartialSchema, ToSchema};
 
 /// A duration in milliseconds.
 pub type Ms = i64;
@@ -70,6 +73,20 @@ impl Serialize for UtcMs {
 impl<'de> Deserialize<'de> for UtcMs {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl PartialSchema for UtcMs {
+    fn schema() -> RefOr<Schema> {
+        let format = SchemaFormat::KnownFormat(KnownFormat::DateTime);
+        let description = "A point in time, RFC 3339 with milliseconds";
+        ObjectBuilder::new().schema_type(Type::String).format(Some(format)).description(Some(description)).into()
+    }
+}
+
+impl ToSchema for UtcMs {
+    fn name() -> std::borrow::Cow<'static, str> {
+        "Time".into()
     }
 }
 

@@ -172,8 +172,8 @@ impl Recorder {
         let _closed = writes.wait_for(|finished| *finished > begun).await;
     }
 
-    /// Writes what is due until `cancel`, then everything that is still held back.
-    pub async fn run(&self, cancel: CancellationToken) {
+    /// Writes what is due until `cancel`, then everything that is still held back; false when that was not written.
+    pub async fn run(&self, cancel: CancellationToken) -> bool {
         loop {
             tokio::select! {
                 () = cancel.cancelled() => break,
@@ -186,7 +186,7 @@ impl Recorder {
                 () = tokio::time::sleep(SPACING) => {}
             }
         }
-        self.flush().await;
+        self.flush().await
     }
 
     /// Writes what is due now, in one transaction.
@@ -195,19 +195,19 @@ impl Recorder {
         self.write(|throttle| throttle.take(now)).await;
     }
 
-    /// Writes everything, held back or not: for a clean stop.
-    pub async fn flush(&self) {
-        self.write(Throttle::take_all).await;
+    /// Writes everything, held back or not: for a clean stop. False when the store failed; it is held on then.
+    pub async fn flush(&self) -> bool {
+        self.write(Throttle::take_all).await
     }
 
-    async fn write(&self, take: impl FnOnce(&mut Throttle) -> Vec<(Id, Use)>) {
+    async fn write(&self, take: impl FnOnce(&mut Throttle) -> Vec<(Id, Use)>) -> bool {
         let (batch, number) = self.books(|books| {
             let batch = take(&mut books.throttle);
             books.begun += u64::from(!batch.is_empty());
             (batch, books.begun)
         });
         if batch.is_empty() {
-            return;
+            return true;
         }
         let touches: Vec<Touch> =
             batch.iter().map(|(id, used)| Touch { id: id.clone(), at: used.at, kind: used.kind }).collect();
@@ -215,11 +215,13 @@ impl Recorder {
             Ok(_) => {
                 self.books(|books| books.throttle.written(&batch));
                 self.inner.writes.send_replace(number);
+                true
             }
             Err(error) => {
                 tracing::error!(%error, sessions = batch.len(), "activity could not be written and is tried again");
                 self.books(|books| books.throttle.failed(batch));
                 self.inner.bell.notify_one();
+                false
             }
         }
     }

@@ -31,7 +31,7 @@ use crate::verdict::Verdict;
 pub const CLOCK_TOLERANCE: Ms = crate::time::MINUTE;
 
 /// What one rule found.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct Finding {
     /// The word under which the rule keeps a session.
     pub rule: Verdict,

@@ -15,6 +15,8 @@ use crate::time::UtcMs;
 pub struct SessionFilter {
     /// Only this owner's.
     pub owner: Option<String>,
+    /// With `owner`: rows without an owner too.
+    pub ownerless_too: bool,
     /// Only rows that are not ended.
     pub open_only: bool,
     /// Only this runner's.
@@ -101,7 +103,8 @@ impl Store {
         let mut sql: QueryBuilder<Sqlite> =
             QueryBuilder::new(concat!("SELECT ", session_columns!(), " FROM sessions WHERE 1 = 1"));
         if let Some(owner) = &filter.owner {
-            sql.push(" AND owner_id = ").push_bind(owner.clone());
+            sql.push(" AND (owner_id = ").push_bind(owner.clone());
+            sql.push(if filter.ownerless_too { " OR owner_id IS NULL)" } else { ")" });
         }
         if filter.open_only {
             sql.push(" AND status <> 'ended'");

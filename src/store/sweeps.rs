@@ -46,7 +46,7 @@ pub struct NewSweep {
 }
 
 /// The row of a sweep.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, utoipa::ToSchema)]
 pub struct Sweep {
     /// Its id.
     pub id: Id,
@@ -59,6 +59,7 @@ pub struct Sweep {
     /// Whether it did or met anything that somebody may want to look at later.
     pub eventful: bool,
     /// Its report, once it has finished.
+    #[schema(value_type = Option<Object>)]
     pub report: Option<Value>,
 }
 
@@ -159,6 +160,20 @@ impl Store {
     pub async fn list_sweeps(&self, limit: u32) -> Result<Vec<Sweep>, StoreError> {
         let sql = select_sweeps!("ORDER BY started_at DESC, id DESC LIMIT $1");
         self.read_all(sqlx::query_as::<_, SweepRow>(sql).bind(i64::from(limit)).fetch_all(self.reader()).await)
+    }
+
+    /// Lists the sweeps before `after` in that order, or the newest ones.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn list_sweeps_after(&self, after: Option<&Id>, limit: u32) -> Result<Vec<Sweep>, StoreError> {
+        let Some(after) = after else { return self.list_sweeps(limit).await };
+        let sql = select_sweeps!(
+            "WHERE (started_at, id) < (SELECT started_at, id FROM sweeps WHERE id = $2)
+             ORDER BY started_at DESC, id DESC LIMIT $1"
+        );
+        let query = sqlx::query_as::<_, SweepRow>(sql).bind(i64::from(limit)).bind(after.as_str());
+        self.read_all(query.fetch_all(self.reader()).await)
     }
 
     /// Lists what a sweep did, in the order in which it did it.

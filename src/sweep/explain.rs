@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
+use utoipa::ToSchema;
 
 use crate::entry::{Entry, EntryKind};
 use crate::policy::{Asked, Decision, Finding, orphan};
@@ -19,7 +20,7 @@ use crate::tools::Tools;
 use crate::verdict::Verdict;
 
 /// What can be said about a session now.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Explanation {
     /// Its row.
     pub session: Session,
@@ -36,6 +37,7 @@ pub struct Explanation {
     /// How its runner answers; none when it is not enrolled.
     pub runner: Option<RunnerReport>,
     /// Its engine as the runner describes it.
+    #[schema(value_type = Option<Object>)]
     pub engine: Option<TrackedSession>,
     /// The latest entries that tell of an end, a refusal or a reopening, newest first.
     pub entries: Vec<Entry>,

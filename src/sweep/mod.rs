@@ -9,6 +9,7 @@
 //! - `act.rs`: asking for a stop and closing a row, in the order that survives a crash
 //! - `explain.rs`: the same decisions, told about one session
 //! - `backoff.rs`, `host.rs`: when to look again, and what this host's clocks are worth
+//! - `prune.rs`: forgetting what is old enough
 
 mod act;
 mod backoff;
@@ -18,6 +19,7 @@ mod idle;
 mod observe;
 mod orphans;
 mod pass;
+mod prune;
 mod reap;
 mod report;
 mod runs;
@@ -39,7 +41,7 @@ use crate::session::Id;
 use crate::store::{NewSweep, StoreError};
 use crate::sweep::host::HostClock;
 use crate::sweep::pass::Pass;
-use crate::time::SECOND;
+use crate::time::{Ms, SECOND};
 use crate::tools::Tools;
 
 /// A part of a pass.
@@ -54,7 +56,7 @@ const PARTS: [(PartName, Part); 4] = [
 ];
 
 /// A process whose last sign of life is older than this ended without saying so; it gives one every ten seconds.
-const SILENT: i64 = 30 * SECOND;
+pub const SILENT: Ms = 30 * SECOND;
 
 /// The setting under which the host's readings are kept from pass to pass.
 const HOST: &str = "host";
@@ -87,6 +89,7 @@ pub async fn sweep(tools: &Tools, request: Request, cancel: CancellationToken) -
         parts,
     };
     finish(&pass, &report).await?;
+    prune::prune(&pass).await;
     Ok(report)
 }
 

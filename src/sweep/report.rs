@@ -80,14 +80,12 @@ words! {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SweepReport {
     /// The pass.
-    #[schema(value_type = String)]
     pub sweep_id: Id,
     /// What set it off.
     pub trigger: Trigger,
     /// Whether it only said what it would do.
     pub dry_run: bool,
     /// When it began.
-    #[schema(value_type = String)]
     pub started_at: UtcMs,
     /// How long it took, in milliseconds.
     pub elapsed_ms: Ms,
@@ -130,7 +128,6 @@ impl SweepReport {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RunnerReport {
     /// The runner.
-    #[schema(value_type = String)]
     pub runner_id: Id,
     /// How it answered.
     pub state: RunnerState,
@@ -215,7 +212,6 @@ pub(crate) enum Fate {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Item {
     /// The session.
-    #[schema(value_type = String)]
     pub session_id: Id,
     /// What was decided.
     pub verdict: Verdict,
@@ -229,7 +225,6 @@ pub struct Item {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ItemError {
     /// The session.
-    #[schema(value_type = String)]
     pub session_id: Id,
     /// One sentence a person can act on.
     pub message: String,

@@ -1,0 +1,148 @@
+//! Sessions: listing, finding, and ensuring that there is one.
+
+#![expect(unused_qualifications, reason = "in what utoipa makes of queries")]
+
+use axum::Json;
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::api::access::Caller;
+use crate::api::activity;
+use crate::api::body::{Body, Query};
+use crate::api::error::{ApiError, ErrorCode};
+use crate::api::owned::Owned;
+use crate::api::page::{self, Page};
+use crate::api::state::{Api, Shared};
+use crate::session::{ActivityKind, Id, Session};
+use crate::store::SessionFilter;
+use crate::verbs::{self, StartWish, Started, person};
+
+/// The longest path of a repo.
+const LONGEST_REPO: usize = 4_096;
+
+/// Which sessions to list.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Which {
+    /// Ended ones too
+    #[serde(default)]
+    all: bool,
+    /// At most this many, 1 to 1000; 200 when nothing is said
+    limit: Option<u32>,
+    /// What `next` said
+    #[param(value_type = Option<String>)]
+    after: Option<Id>,
+}
+
+/// List the caller's sessions, in the order of their ids
+#[utoipa::path(get, path = "/v1/sessions", operation_id = "list_sessions", params(Which), responses(
+    (status = 200, description = "A page of them", body = Page<Session>),
+))]
+pub(super) async fn list(
+    State(api): State<Shared>,
+    caller: Caller,
+    Query(which): Query<Which>,
+) -> Result<Json<Page<Session>>, ApiError> {
+    let limit = page::size(which.limit)?;
+    let filter = SessionFilter {
+        ownerless_too: caller.owner == api.owner,
+        owner: Some(caller.owner),
+        open_only: !which.all,
+        runner: None,
+        after: which.after,
+        limit: Some(limit + 1),
+    };
+    let found = api.tools().store.list_sessions(&filter).await?;
+    Ok(Json(Page::of(found, limit, |session| session.id.to_string())))
+}
+
+/// Find one session
+#[utoipa::path(get, path = "/v1/sessions/{id}", operation_id = "find_session", params(("id" = Id, Path)), responses(
+    (status = 200, description = "Its row", body = Session),
+))]
+pub(super) async fn find(Owned(session): Owned) -> Json<Session> {
+    Json(session)
+}
+
+/// What is to be there.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Wish {
+    /// The folder that the engine works in, an absolute path on the runner's machine.
+    repo: String,
+    /// The engine's name on the runner.
+    engine: String,
+    /// On which runner; not needed where there is one.
+    runner: Option<Id>,
+}
+
+/// A session that is open.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Ensured {
+    /// Its row.
+    session: Session,
+    /// Whether this request opened it.
+    opened: bool,
+}
+
+/// Ensure that the caller has an open session in a repo
+#[utoipa::path(post, path = "/v1/sessions", operation_id = "ensure_session", request_body = Wish, responses(
+    (status = 200, description = "It is open", body = Ensured),
+))]
+pub(super) async fn ensure(
+    State(api): State<Shared>,
+    caller: Caller,
+    Body(wish): Body<Wish>,
+) -> Result<Json<Ensured>, ApiError> {
+    let wish = StartWish {
+        owner: caller.owner,
+        repo: absolute(wish.repo)?,
+        runner_id: runner(&api, wish.runner).await?,
+        engine: wish.engine,
+        args: Vec::new(),
+    };
+    let Started { session, opened } = start(&api, &wish).await?;
+    Ok(Json(Ensured { session, opened }))
+}
+
+/// Starts an engine, or uses the one that is there; where its runner says that it has just ended, starts a new one.
+async fn start(api: &Api, wish: &StartWish) -> Result<Started, ApiError> {
+    let actor = person(api.tools(), &wish.owner);
+    let started = verbs::start(api.tools(), wish, &actor).await?;
+    if started.opened {
+        api.worker.recorder.hear(&started.session);
+        return Ok(started);
+    }
+    match activity::touch(api, &started.session, ActivityKind::Start).await {
+        Err(error) if error.code == ErrorCode::Ended => Ok(verbs::start(api.tools(), wish, &actor).await?),
+        Err(error) if error.code == ErrorCode::Store => Err(error),
+        _ => Ok(started),
+    }
+}
+
+fn absolute(repo: String) -> Result<String, ApiError> {
+    if repo.starts_with('/') && repo.len() <= LONGEST_REPO && !repo.chars().any(char::is_control) {
+        return Ok(repo);
+    }
+    Err(ApiError::new(ErrorCode::Invalid, "repo must be an absolute path without control characters"))
+}
+
+/// Returns the runner that is meant: the one that is named, else the one of this machine, else the only one.
+async fn runner(api: &Api, named: Option<Id>) -> Result<Id, ApiError> {
+    if let Some(named) = named {
+        return Ok(named);
+    }
+    let runners = api.tools().store.list_runners().await?;
+    let here = &api.tools().config.runner.id;
+    match runners.as_slice() {
+        [] => Err(ApiError::new(ErrorCode::Invalid, "no runner is enrolled; `sexton runners add ID URL` enrols one")),
+        [only] => Ok(only.id.clone()),
+        many if many.iter().any(|runner| runner.id == *here) => Ok(here.clone()),
+        many => {
+            let ids: Vec<&str> = many.iter().map(|runner| runner.id.as_str()).collect();
+            Err(ApiError::new(ErrorCode::Invalid, format!("name the runner: {}", ids.join(", "))))
+        }
+    }
+}

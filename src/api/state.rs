@@ -1,0 +1,39 @@
+//! What every handler works with.
+
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use tokio_util::task::TaskTracker;
+
+use crate::api::hosts::Hosts;
+use crate::session::Session;
+use crate::tools::Tools;
+use crate::worker::Worker;
+
+/// The state of the API, one per worker.
+pub(super) struct Api {
+    /// The worker behind it.
+    pub(super) worker: Worker,
+    /// Whose the rows without an owner are.
+    pub(super) owner: String,
+    /// The names under which it may be called.
+    pub(super) hosts: Hosts,
+    /// The requests that are being worked on, so that a clean stop can wait for them.
+    pub(super) requests: TaskTracker,
+    /// The document at `/openapi.json`.
+    pub(super) document: Bytes,
+}
+
+/// As handlers get it.
+pub(super) type Shared = Arc<Api>;
+
+impl Api {
+    pub(super) fn tools(&self) -> &Tools {
+        &self.worker.tools
+    }
+
+    /// Returns whether a session belongs to `owner`; a row without an owner is the configured one's.
+    pub(super) fn owns(&self, owner: &str, session: &Session) -> bool {
+        session.owner_id.as_deref().unwrap_or(&self.owner) == owner
+    }
+}
