@@ -61,7 +61,6 @@ pub async fn serve(tools: Tools, owner: String, listener: TcpListener, stop: Can
 }
 
 /// Makes the API of a worker that listens on `address`, for who serves it in another way than [`serve`].
-#[must_use]
 pub fn router(worker: Worker, owner: String, address: SocketAddr) -> Router {
     routes::route(&shared(worker, owner, address))
 }

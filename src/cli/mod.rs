@@ -8,6 +8,7 @@ pub mod args;
 mod completions;
 mod config;
 mod context;
+mod demo;
 mod end;
 mod enrol;
 mod explain;

@@ -11,10 +11,11 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use tokio::process::{Child, Command};
 
+use crate::api;
 use crate::cli::args::UpArgs;
 use crate::cli::enrol::{enrol, health, local_runner};
 use crate::cli::output::{self, Outcome, escape};
-use crate::cli::{Context, listen, secret, serve, signals, tokens};
+use crate::cli::{Context, demo, listen, secret, signals, tokens};
 use crate::runner_client::NoAnswer;
 use crate::session::Runner;
 use crate::token;
@@ -30,10 +31,10 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// # Errors
 /// When a port, the store or the runner cannot be used.
 pub(crate) async fn run(context: &Context, args: UpArgs) -> anyhow::Result<Outcome> {
-    if args.demo {
-        bail!("this build has no demonstration yet");
-    }
     let shutdown = signals::shutdown()?;
+    if args.demo {
+        return demo::run(args.once, shutdown).await;
+    }
     let listener = listen::bind("server.listen", context.config.server.listen).await?;
     let tools = context.tools().await?;
     let local = local_runner(context, &tools)?;
@@ -46,8 +47,7 @@ pub(crate) async fn run(context: &Context, args: UpArgs) -> anyhow::Result<Outco
         local.id,
         local.url
     ))?;
-    let served = serve::worker(&tools, listener, shutdown).await;
-    tools.store.close().await;
+    let served = api::serve(tools, context.owner(), listener, shutdown).await;
     output::remark(format_args!(
         "The worker has stopped. Runner {} and its engines go on; `sexton up` finds them again.",
         local.id

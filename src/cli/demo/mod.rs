@@ -8,35 +8,34 @@ mod runners;
 mod show;
 mod stage;
 
-use std::process::ExitCode;
-use std::sync::Arc;
-
 use anyhow::Context;
 use tokio_util::sync::CancellationToken;
 
+use crate::api;
 use crate::cli::demo::show::Show;
-use crate::cli::demo::stage::Stage;
-use crate::cli::output;
+use crate::cli::demo::stage::{OWNER, Stage};
+use crate::cli::output::{self, Outcome};
 
 /// Runs the demonstration; with `once` until everything was shown, else until `shutdown`.
 ///
 /// # Errors
 /// When the scene cannot be set: no folder, no free port, no process.
-pub(crate) async fn run(once: bool, shutdown: CancellationToken) -> anyhow::Result<ExitCode> {
-    let folder = tempfile::Builder::new().prefix("sexton-demo-").tempdir().context("no throw-away folder can be made")?;
+pub(crate) async fn run(once: bool, shutdown: CancellationToken) -> anyhow::Result<Outcome> {
+    let folder =
+        tempfile::Builder::new().prefix("sexton-demo-").tempdir().context("no throw-away folder can be made")?;
     let stage = Stage::set(folder.path()).await?;
-    output::line(&stage.welcome());
+    output::line(stage.welcome())?;
     let stop = shutdown.child_token();
-    let worker = tokio::spawn(crate::server::serve(stage.tools(), stage.take_listener()?, stop.clone()));
+    let worker = tokio::spawn(api::serve(stage.tools(), OWNER.to_owned(), stage.take_listener()?, stop.clone()));
     let mut show = Show::of(&stage);
     let complete = show.run(shutdown.clone()).await?;
-    output::line(&show.verdict());
+    output::line(show.verdict())?;
     if !once && complete {
-        output::line("It goes on until you press Ctrl-C; the sample engines then end with it.");
+        output::line("It goes on until you press Ctrl-C; the sample engines then end with it.")?;
         shutdown.cancelled().await;
     }
     stop.cancel();
     worker.await.context("the worker did not end cleanly")??;
     stage.strike().await?;
-    Ok(if complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if complete { Outcome::Done } else { Outcome::Incomplete })
 }

@@ -1,6 +1,5 @@
 //! The two things in the demonstration that have to happen at a chosen moment.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::FutureExt;
@@ -9,42 +8,40 @@ use futures_util::future::BoxFuture;
 use crate::protocol::{EndRequest, ForgetRequest, Health, MessageRequest, StartRequest, TouchRequest};
 use crate::runner_client::{NoAnswer, Observation, RunnerApi, SessionReply, StopAnswer, StopCall, Target};
 use crate::session::Id;
+use crate::tools::Tools;
+use crate::verbs;
 
 /// The runners as they are, except that somebody writes to one session right between the worker's decision to stop it
 /// and the stop.
 pub(crate) struct ComingBack {
-    runners: Arc<dyn RunnerApi>,
+    tools: Tools,
     session: Id,
     came: AtomicBool,
 }
 
 impl ComingBack {
-    pub(crate) fn new(runners: Arc<dyn RunnerApi>, session: Id) -> Self {
-        Self { runners, session, came: AtomicBool::new(false) }
+    pub(crate) fn new(tools: Tools, session: Id) -> Self {
+        Self { tools, session, came: AtomicBool::new(false) }
     }
 
-    async fn come_back(&self, target: &Target, request: &EndRequest) {
+    async fn come_back(&self, request: &EndRequest) {
         if request.session_id == self.session && !self.came.swap(true, Ordering::SeqCst) {
-            let message = MessageRequest {
-                session_id: request.session_id.clone(),
-                generation: request.generation,
-                text: "Wait, one more thing.".to_owned(),
-                owner_id: None,
-            };
-            let _delivered = self.runners.message(target, &message).await;
+            if let Err(error) = verbs::send(&self.tools, &self.session, "Wait, one more thing.").await {
+                tracing::error!(%error, "the demonstration's message was not delivered");
+            }
         }
     }
 }
 
 impl RunnerApi for ComingBack {
     fn tracked<'a>(&'a self, target: &'a Target) -> BoxFuture<'a, Observation> {
-        self.runners.tracked(target)
+        self.tools.runners.tracked(target)
     }
 
     fn end<'a>(&'a self, target: &'a Target, call: &'a StopCall) -> BoxFuture<'a, StopAnswer> {
         async move {
-            self.come_back(target, &call.request).await;
-            self.runners.end(target, call).await
+            self.come_back(&call.request).await;
+            self.tools.runners.end(target, call).await
         }
         .boxed()
     }
@@ -54,7 +51,7 @@ impl RunnerApi for ComingBack {
         target: &'a Target,
         request: &'a TouchRequest,
     ) -> BoxFuture<'a, Result<SessionReply, NoAnswer>> {
-        self.runners.touch(target, request)
+        self.tools.runners.touch(target, request)
     }
 
     fn message<'a>(
@@ -62,7 +59,7 @@ impl RunnerApi for ComingBack {
         target: &'a Target,
         request: &'a MessageRequest,
     ) -> BoxFuture<'a, Result<SessionReply, NoAnswer>> {
-        self.runners.message(target, request)
+        self.tools.runners.message(target, request)
     }
 
     fn start<'a>(
@@ -70,7 +67,7 @@ impl RunnerApi for ComingBack {
         target: &'a Target,
         request: &'a StartRequest,
     ) -> BoxFuture<'a, Result<SessionReply, NoAnswer>> {
-        self.runners.start(target, request)
+        self.tools.runners.start(target, request)
     }
 
     fn forget<'a>(
@@ -78,11 +75,11 @@ impl RunnerApi for ComingBack {
         target: &'a Target,
         request: &'a ForgetRequest,
     ) -> BoxFuture<'a, Result<SessionReply, NoAnswer>> {
-        self.runners.forget(target, request)
+        self.tools.runners.forget(target, request)
     }
 
     fn health<'a>(&'a self, target: &'a Target) -> BoxFuture<'a, Result<Health, NoAnswer>> {
-        self.runners.health(target)
+        self.tools.runners.health(target)
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::demo::stage::{BROKEN, BUILDING, COMING_BACK, FORGOTTEN, ORPHAN, Stage};
-use crate::cli::output;
+use crate::cli::output::{self, escape};
 use crate::entry::{Entry, EntryKind};
 use crate::session::Id;
 use crate::store::EntryFilter;
@@ -83,18 +83,18 @@ impl Show {
         let filter = EntryFilter { after: self.after.clone(), ..EntryFilter::default() };
         for entry in self.tools.store.list_timeline(&filter).await? {
             self.after = Some((entry.at, entry.id.clone()));
-            self.tell(&entry);
+            self.tell(&entry)?;
         }
         Ok(())
     }
 
-    fn tell(&mut self, entry: &Entry) {
-        let Some(name) = self.names.get(&entry.session_id).copied() else { return };
+    fn tell(&mut self, entry: &Entry) -> std::io::Result<()> {
+        let Some(name) = self.names.get(&entry.session_id).copied() else { return Ok(()) };
         let reason = entry.reason.clone().unwrap_or_default();
         if entry.kind == EntryKind::Ended || entry.kind == EntryKind::Refused {
             self.seen.insert((name, format!("{} {reason}", entry.kind)));
         }
-        say(entry.at, name, &entry.message);
+        say(entry.at, name, &entry.message)
     }
 
     /// Tells once what work keeps a session from being reaped.
@@ -105,7 +105,7 @@ impl Show {
         let Some(told) = explain(&self.tools, &id).await? else { return Ok(()) };
         let word = told.verdict.as_str();
         if told.session.is_open() && self.seen.insert((BUILDING, format!("kept {word}"))) {
-            say(self.tools.clock.now(), BUILDING, &format!("Kept: {word}."));
+            say(self.tools.clock.now(), BUILDING, &format!("Kept: {word}."))?;
         }
         Ok(())
     }
@@ -117,10 +117,16 @@ impl Show {
         let report: SweepReport = serde_json::from_value(report)?;
         let lost = |runner: &&RunnerReport| runner.state == RunnerState::Unrecognised;
         let kept = report.part(PartName::Orphans).kept.contains_key(&Verdict::TrackedUnrecognised);
-        let Some(runner) = report.runners.iter().find(lost).filter(|_| kept && self.is_open_still()) else { return Ok(()) };
+        let Some(runner) = report.runners.iter().find(lost).filter(|_| kept && self.is_open_still()) else {
+            return Ok(());
+        };
         if self.seen.insert((BROKEN, "kept tracked_unrecognised".to_owned())) {
             let why = runner.why.as_deref().unwrap_or("no reason");
-            say(report.started_at, BROKEN, &format!("Kept: runner {} answered no tracked set: {why}.", runner.runner_id));
+            say(
+                report.started_at,
+                BROKEN,
+                &format!("Kept: runner {} answered no tracked set: {why}.", runner.runner_id),
+            )?;
         }
         Ok(())
     }
@@ -131,8 +137,8 @@ impl Show {
     }
 }
 
-fn say(at: UtcMs, name: &str, message: &str) {
+fn say(at: UtcMs, name: &str, message: &str) -> std::io::Result<()> {
     let text = at.to_string();
     let clock = text.get(11..23).unwrap_or(&text);
-    output::line(&format!("{clock}  {name:<14} {message}"));
+    output::line(format_args!("{clock}  {name:<14} {}", escape(message)))
 }

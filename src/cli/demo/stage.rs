@@ -11,16 +11,17 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::demo::runners::{ComingBack, null_runner};
+use crate::cli::secret;
 use crate::clock::{Clock, SystemClock};
 use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::runner::{EngineSpec, Settings, StopGraces};
-use crate::runner_client::{ClientSettings, HttpRunners, RunnerApi};
+use crate::runner_client::{ClientSettings, HttpRunners};
 use crate::session::{ActivityKind, Id, Runner, Session, Status};
 use crate::store::{Inserted, Store};
 use crate::time::{HOUR, MINUTE, Ms, SECOND, Span};
 use crate::timeline;
-use crate::token::{self, Scope};
+use crate::token;
 use crate::tools::Tools;
 use crate::verbs::{self, StartWish};
 
@@ -28,7 +29,7 @@ use crate::verbs::{self, StartWish};
 const TASK: Ms = 5 * SECOND;
 
 /// Whose the sessions are.
-const OWNER: &str = "demo";
+pub(crate) const OWNER: &str = "demo";
 
 /// The names under which the five sessions are told of, which are also their repos' names.
 pub(crate) const FORGOTTEN: &str = "forgotten";
@@ -52,20 +53,17 @@ impl Stage {
     /// Sets the scene in `folder`.
     pub(crate) async fn set(folder: &Path) -> anyhow::Result<Self> {
         let store = Store::open(&format!("sqlite://{}", folder.join("sexton.db").display())).await?;
-        let secret = folder.join("runner.token");
-        std::fs::write(&secret, token::create().context("no random bits")?)?;
+        let token_file = folder.join("runner.token");
+        secret::write(&token_file, uuid::Uuid::new_v4().simple().to_string().as_str())?;
         let stop = CancellationToken::new();
-        let (runners, urls) = start_runners(folder, &secret, &stop).await?;
+        let (runners, urls) = start_runners(folder, &token_file, &stop).await?;
         let tools = plain_tools(store)?;
         for (name, url) in ["demo", "broken"].into_iter().zip(urls) {
-            tools.store.add_runner(&runner_row(name, url, &secret)?).await?;
+            tools.store.add_runner(&runner_row(name, url, &token_file)?).await?;
         }
         let sessions = open_sessions(&tools, folder).await?;
-        let tools = Tools {
-            runners: Arc::new(ComingBack::new(Arc::clone(&tools.runners), sessions[COMING_BACK].clone())),
-            ..tools
-        };
-        let token = token::issue(&tools.store, OWNER, &[Scope::Admin], tools.clock.now()).await?;
+        let tools = Tools { runners: Arc::new(ComingBack::new(tools.clone(), sessions[COMING_BACK].clone())), ..tools };
+        let token = make_token(&tools).await?;
         let listener = TcpListener::bind(tools.config.server.listen).await.context("no free port")?;
         let address = listener.local_addr()?;
         Ok(Self { tools, sessions, token, address, listener: Mutex::new(Some(listener)), runners, stop })
@@ -116,7 +114,13 @@ fn settings() -> Config {
 
 fn plain_tools(store: Store) -> anyhow::Result<Tools> {
     let config = settings();
-    let runners = HttpRunners::new(&ClientSettings::from(&config.limits)).map_err(|why| anyhow!(why))?;
+    let runners = HttpRunners::new(&ClientSettings {
+        connect_timeout: config.limits.connect_timeout,
+        timeout: config.limits.request_timeout,
+        end_timeout: config.limits.end_timeout,
+        response_bytes: config.limits.response_bytes.0,
+    })
+    .map_err(|why| anyhow!(why))?;
     Ok(Tools {
         store,
         runners: Arc::new(runners),
@@ -125,6 +129,14 @@ fn plain_tools(store: Store) -> anyhow::Result<Tools> {
         metrics: Arc::new(Metrics::default()),
         worker_id: Id::new(),
     })
+}
+
+/// Makes the token that the welcome shows.
+async fn make_token(tools: &Tools) -> anyhow::Result<String> {
+    let scopes = "admin".parse().map_err(|why: String| anyhow!(why))?;
+    let (row, secret) = token::create(&[], OWNER, &scopes, tools.clock.now()).map_err(|why| anyhow!(why))?;
+    tools.store.insert_token(&row).await?;
+    Ok(secret.expose().to_owned())
 }
 
 /// Starts both runners in this process, the real one on real processes; returns their URLs in that order.
