@@ -62,7 +62,11 @@ fn run(cli: Cli) -> anyhow::Result<Outcome> {
         return completions::run(shell);
     }
     let context = Context::load(cli.config)?;
-    let daemon = matches!(cli.command, Command::Up(_) | Command::Serve | Command::Runner(_));
+    let daemon = match &cli.command {
+        Command::Up(args) => !args.demo,
+        Command::Serve | Command::Runner(_) => true,
+        Command::OnStore(_) | Command::Config(_) | Command::Completions { .. } => false,
+    };
     telemetry::init(&context.log(daemon)).map_err(|why| anyhow!(why))?;
     runtime(&cli.command).context("the runtime cannot be started")?.block_on(dispatch(&context, cli.command))
 }

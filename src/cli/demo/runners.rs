@@ -25,10 +25,11 @@ impl ComingBack {
     }
 
     async fn come_back(&self, request: &EndRequest) {
-        if request.session_id == self.session && !self.came.swap(true, Ordering::SeqCst) {
-            if let Err(error) = verbs::send(&self.tools, &self.session, "Wait, one more thing.").await {
-                tracing::error!(%error, "the demonstration's message was not delivered");
-            }
+        if request.session_id == self.session
+            && !self.came.swap(true, Ordering::SeqCst)
+            && let Err(error) = verbs::send(&self.tools, &self.session, "Wait, one more thing.").await
+        {
+            tracing::error!(%error, "the demonstration's message was not delivered");
         }
     }
 }

@@ -104,7 +104,7 @@ impl Show {
         };
         let Some(told) = explain(&self.tools, &id).await? else { return Ok(()) };
         let word = told.verdict.as_str();
-        if told.session.is_open() && self.seen.insert((BUILDING, format!("kept {word}"))) {
+        if told.session.is_open() && !told.reaps && self.seen.insert((BUILDING, format!("kept {word}"))) {
             say(self.tools.clock.now(), BUILDING, &format!("Kept: {word}."))?;
         }
         Ok(())
