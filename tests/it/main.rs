@@ -2,5 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod cli;
 mod tracked_fixtures;
 mod tracked_fuzz;
