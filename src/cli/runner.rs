@@ -21,7 +21,8 @@ pub(crate) async fn run(context: &Context, args: RunnerArgs) -> anyhow::Result<O
     let shutdown = signals::shutdown()?;
     let listener = listen::bind("runner.listen", context.config.runner.listen).await?;
     let settings = settings(context)?;
-    make_secret(&settings)?;
+    let secret_file = &settings.secret_file;
+    secret::ensure(secret_file).with_context(|| format!("cannot make the secret {}", secret_file.display()))?;
     let (id, address) = (settings.runner_id.clone(), listener.local_addr()?);
     let runner = Runner::open(settings)?;
     tracing::info!(runner_id = %id, %address, epoch = runner.epoch(), "the runner listens");
@@ -60,17 +61,4 @@ fn graces(config: &RunnerConfig) -> StopGraces {
         kill: config.kill_limit.0,
         ..StopGraces::default()
     }
-}
-
-/// Makes the secret that callers must show, unless there is one.
-fn make_secret(settings: &Settings) -> anyhow::Result<()> {
-    let file = &settings.secret_file;
-    let unusable = || format!("the runner's secret {} cannot be used", file.display());
-    if secret::read(file).with_context(unusable)?.is_some() {
-        return Ok(());
-    }
-    let mut bits = [0_u8; 32];
-    getrandom::fill(&mut bits).map_err(|error| anyhow::anyhow!("the system gives no random bits: {error}"))?;
-    let text: String = bits.iter().map(|byte| format!("{byte:02x}")).collect();
-    secret::write(file, &text).with_context(unusable)
 }

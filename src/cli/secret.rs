@@ -5,6 +5,20 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
+/// Makes a secret of 256 random bits, unless there is one.
+///
+/// # Errors
+/// When the file cannot be read or written, or the system gives no random bits.
+pub(crate) fn ensure(path: &Path) -> io::Result<()> {
+    if read(path)?.is_some() {
+        return Ok(());
+    }
+    let mut bits = [0_u8; 32];
+    getrandom::fill(&mut bits).map_err(|error| io::Error::other(error.to_string()))?;
+    let text: String = bits.iter().map(|byte| format!("{byte:02x}")).collect();
+    write(path, &text)
+}
+
 /// Reads a secret; none when the file is not there, or holds nothing.
 ///
 /// # Errors
@@ -52,5 +66,17 @@ mod tests {
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
         fs::write(&path, "\n").unwrap();
         assert_eq!(read(&path).unwrap(), None);
+    }
+
+    #[test]
+    fn a_secret_is_made_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("secret");
+        fs::write(&path, " \n").unwrap();
+        ensure(&path).unwrap();
+        let made = read(&path).unwrap().unwrap();
+        assert_eq!(made.len(), 64);
+        ensure(&path).unwrap();
+        assert_eq!(read(&path).unwrap(), Some(made));
     }
 }

@@ -57,6 +57,9 @@ pub(crate) async fn run(context: &Context, args: UpArgs) -> anyhow::Result<Outco
 
 /// Leaves a runner of ours that answers alone, and starts one where nothing listens.
 async fn find_or_start(context: &Context, tools: &Tools, local: &Runner) -> anyhow::Result<()> {
+    // Made here, so that a runner can be asked before there ever was one.
+    let secret_file = context.paths.runner_token_file(&context.config)?;
+    secret::ensure(&secret_file).with_context(|| format!("cannot make the secret {}", secret_file.display()))?;
     let mut started: Option<(Child, PathBuf)> = None;
     for _ in 0..TRIES {
         match (health(tools, local).await, &mut started) {

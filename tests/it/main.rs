@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 mod architecture;
+mod cli;
 mod runner;
 mod runner_client;
 mod store;

@@ -30,7 +30,7 @@ fn part(text: &str) -> Result<PartName, String> {
 
 /// `sexton sessions`
 #[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true)]
+#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 pub struct SessionsArgs {
     /// Ended ones too
     #[arg(long)]
@@ -51,10 +51,10 @@ pub struct SessionsArgs {
 pub enum SessionsCommand {
     /// Bring in sessions from another system: all of the file or nothing
     ///
-    /// The file holds one JSON object a line, with the columns of a session as keys and times as whole milliseconds UTC.
-    /// Rows without an owner become the configured owner's.
+    /// The file holds one JSON object a line, with the columns of a session as keys and times as whole milliseconds since
+    /// 1970 in UTC. Rows without an owner become the configured owner's.
     Import {
-        /// The file with one JSON object a line.
+        /// The file with one JSON object a line; - is standard input
         file: PathBuf,
     },
 }
@@ -74,7 +74,7 @@ pub struct OneArgs {
 pub struct TimelineArgs {
     /// Only this session; reading one session's timeline counts as using it
     pub id: Option<Id>,
-    /// At most this many entries, the newest
+    /// At most this many entries, the newest ones
     #[arg(long, default_value_t = 200, value_name = "N")]
     pub limit: u32,
     /// Print JSON for programs

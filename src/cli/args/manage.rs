@@ -9,7 +9,7 @@ use crate::token::Scopes;
 
 /// `sexton runners`
 #[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true)]
+#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 pub struct RunnersArgs {
     /// Print JSON for programs
     #[arg(long)]
@@ -26,12 +26,12 @@ pub enum RunnersCommand {
     Add(AddRunner),
     /// Remove a runner; its idle sessions count as those of a machine that is gone
     Remove {
-        /// The runner.
+        /// The runner
         id: Id,
     },
     /// Forget a runner's identity, epoch and protocol, and accept what answers at its URL
     Reset {
-        /// The runner.
+        /// The runner
         id: Id,
     },
 }
@@ -54,7 +54,7 @@ pub struct AddRunner {
 
 /// `sexton tokens`
 #[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true)]
+#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 pub struct TokensArgs {
     /// Print JSON for programs
     #[arg(long)]
@@ -72,7 +72,7 @@ pub enum TokensCommand {
         /// Whose it is
         #[arg(long, value_name = "NAME")]
         owner: String,
-        /// What it may do: read, use, reap, admin
+        /// What it may do, joined by commas: read, use, reap, admin
         #[arg(long, value_name = "SCOPES")]
         scope: Scopes,
         /// Print JSON for programs
@@ -81,7 +81,7 @@ pub enum TokensCommand {
     },
     /// Revoke a token
     Revoke {
-        /// Its id, as `sexton tokens` lists it.
+        /// Its id, as `sexton tokens` lists it
         id: Id,
     },
 }

@@ -16,13 +16,14 @@ pub use manage::{AddRunner, RunnersArgs, RunnersCommand, TokensArgs, TokensComma
 
 /// Stops coding-agent sessions that nobody uses any more, and says why.
 #[derive(Debug, Parser)]
-#[command(name = "sexton", version, about, propagate_version = true, after_help = AFTER)]
+#[command(name = "sexton", version, about, disable_help_subcommand = true, after_help = AFTER)]
 pub struct Cli {
     /// The settings file.
     #[arg(
         long,
         global = true,
         value_name = "FILE",
+        display_order = 900,
         help = "Settings file [default: $SEXTON_CONFIG, else $XDG_CONFIG_HOME/sexton/config.toml]"
     )]
     pub config: Option<PathBuf>,
@@ -38,16 +39,28 @@ Examples:
   sexton sweep --dry-run         what one pass would do now, and why not more
   sexton explain ID              why a session was stopped, or why not
 
-Exit codes: 0 done (keeps and skips included), 1 some sessions could not be handled, 2 could not run.";
+Exit codes:
+  0  done, keeps and skips of every kind included
+  1  some sessions could not be handled
+  2  could not run: bad settings, an unusable store, bad arguments
+
+SEXTON_LOG=debug shows what goes on inside; every setting has a variable, such as SEXTON_POLICY__IDLE_AFTER=2h.";
 
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run worker and runner together on this machine
+    ///
+    /// Needs no set-up. The runner is a process of its own: it goes on when this ends, and the next `sexton up` finds it,
+    /// and its engines, again.
     Up(UpArgs),
     /// Run the worker: schedule, store and API
+    ///
+    /// For a machine whose runner is started apart from it. Sweeps at its first tick, not at its start.
     Serve,
     /// Run the runner of this machine
+    ///
+    /// Owns the engines of this machine: starts them, and stops them when that was asked for and may be done.
     Runner(RunnerArgs),
     /// A command on the store and the runners.
     #[command(flatten)]
@@ -56,7 +69,7 @@ pub enum Command {
     Config(JsonArgs),
     /// Print completions for a shell
     Completions {
-        /// The shell.
+        /// The shell
         shell: clap_complete::Shell,
     },
 }
@@ -72,18 +85,28 @@ pub enum StoreCommand {
     /// List sessions, with what each costs; or bring them in from another system
     Sessions(SessionsArgs),
     /// Say why a session was stopped, or why it was not and when it would be
+    ///
+    /// Shows each rule with its figure and its limit. Asking is no use of the session.
     Explain(OneArgs),
     /// Show what happened, to one session or to all
     Timeline(TimelineArgs),
     /// List past passes
     Sweeps(ListArgs),
     /// Start an engine in a folder
+    ///
+    /// Prints the session's id. Where a session of that engine is open in the folder already, prints its id and starts
+    /// nothing.
+    #[command(after_help = "Example:\n  sexton start claude --repo ~/src/app -- --model opus")]
     Start(StartArgs),
     /// Send a message to a session
     Send(SendArgs),
     /// End a session: stop its engine, then close its row
+    ///
+    /// Whatever the engine does: this is a person's wish, and no rule is asked. When the runner does not stop the engine,
+    /// the session stays open.
     End(EndArgs),
     /// Keep a session from being reaped, until a time
+    #[command(after_help = "Example:\n  sexton keep ID --for 12h --because 'demo at ten'")]
     Keep(KeepArgs),
     /// Pause the reaper: passes decide and report, and act on nothing
     Pause(WhyArgs),

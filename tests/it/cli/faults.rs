@@ -1,0 +1,198 @@
+//! What cannot run says why, in one line that a person can act on, and leaves everything as it was.
+
+use serde_json::json;
+
+use crate::cli::house::{House, free_port, import_line, text};
+
+#[test]
+fn a_bad_setting_is_shown_with_line_caret_and_the_known_keys() {
+    let house = House::new();
+    house.configure("owner = \"ann\"\n[policy]\nidle_aftre = \"2h\"\n");
+    let said = house.call(&["sweep"]);
+    assert_eq!((said.code, said.out.as_str()), (2, ""));
+    let lines: Vec<&str> = said.err.lines().collect();
+    assert!(lines[0].starts_with("sexton: ") && lines[0].contains("config.toml: line 3, column 1"), "{said:?}");
+    assert!(said.err.contains("3 | idle_aftre = \"2h\"") && said.err.contains("^^^^^^^^^^"), "{said:?}");
+    assert!(said.err.contains("unknown field `idle_aftre`") && said.err.contains("`idle_after`"), "{said:?}");
+    assert!(!house.path("state").exists(), "nothing was made");
+}
+
+#[test]
+fn a_file_that_was_named_must_be_there() {
+    let house = House::new();
+    assert!(house.refused(&["sweep", "--config", "no.toml"]).contains("cannot read the settings in no.toml"));
+    let file = house.write("other.toml", "owner = \"bob\"");
+    let config = house.json(&["config", "--json", "--config", text(&file)]);
+    assert_eq!((&config["file"], &config["settings"]["owner"]), (&json!(file), &json!("bob")));
+}
+
+#[test]
+fn a_variable_that_is_no_setting_is_refused_by_name() {
+    let mut house = House::new();
+    house.set("SEXTON_POLICY__IDLE_AFTRE", "2h");
+    let why = house.refused(&["sweep"]);
+    assert_eq!(
+        why,
+        "SEXTON_POLICY__IDLE_AFTRE: no setting has this variable; the nearest is SEXTON_POLICY__IDLE_AFTER"
+    );
+}
+
+#[test]
+fn settings_that_contradict_each_other_are_refused_by_name() {
+    let mut house = House::new();
+    house.set("SEXTON_POLICY__ACTIVITY_THROTTLE", "2h");
+    assert!(house.refused(&["sweep"]).contains("policy.activity_throttle (2h)"));
+}
+
+#[test]
+fn nobody_listens_beyond_this_machine() {
+    for (variable, command) in [("SEXTON_RUNNER__LISTEN", "runner"), ("SEXTON_SERVER__LISTEN", "serve")] {
+        let mut house = House::new();
+        house.set(variable, "0.0.0.0:7777");
+        assert!(house.refused(&[command]).contains("this version serves one owner on this machine only"), "{command}");
+    }
+}
+
+#[test]
+fn a_taken_port_is_named() {
+    let port = free_port();
+    let _taken = std::net::TcpListener::bind(("127.0.0.1", port)).unwrap();
+    let mut house = House::new();
+    house.set("SEXTON_RUNNER__LISTEN", &format!("127.0.0.1:{port}"));
+    house.set("SEXTON_SERVER__LISTEN", &format!("127.0.0.1:{port}"));
+    assert!(house.refused(&["serve"]).contains("server.listen and runner.listen are both"));
+    house.set("SEXTON_SERVER__LISTEN", &format!("127.0.0.1:{}", free_port()));
+    let why = house.refused(&["runner"]);
+    assert!(why.starts_with(&format!("127.0.0.1:{port} is taken")) && why.contains("runner.listen"), "{why}");
+    house.set("SEXTON_SERVER__LISTEN", &format!("127.0.0.1:{port}"));
+    house.set("SEXTON_RUNNER__LISTEN", &format!("127.0.0.1:{}", free_port()));
+    for command in ["serve", "up"] {
+        let why = house.refused(&[command]);
+        assert!(why.starts_with(&format!("127.0.0.1:{port} is taken")) && why.contains("server.listen"), "{why}");
+    }
+}
+
+#[test]
+fn what_answers_at_the_runners_port_must_be_the_runner() {
+    let house = House::with_engines("6h");
+    let config = house.json(&["config", "--json"]);
+    let listen = config["settings"]["runner"]["listen"].as_str().unwrap().to_owned();
+    house.write("state/sexton/runner.token", "secret\n");
+    let _foreign = std::net::TcpListener::bind(&listen).unwrap();
+    let mut house = house;
+    house.set("SEXTON_LIMITS__REQUEST_TIMEOUT", "300ms");
+    let why = house.refused(&["up"]);
+    assert!(why.contains(&listen) && why.contains("is not this machine's runner local"), "{why}");
+    assert!(!house.path("state/sexton/runner.log").exists(), "no runner was started");
+}
+
+#[test]
+fn a_store_that_cannot_be_used_is_named() {
+    let mut house = House::new();
+    let file = house.write("file", "x");
+    house.set("SEXTON_STORE__URL", &format!("sqlite://{}/below.db", text(&file)));
+    let why = house.refused(&["sweep"]);
+    assert!(why.starts_with("the store ") && why.contains("/file/below.db cannot be used"), "{why}");
+    house.set("SEXTON_STORE__URL", &format!("sqlite://{}", text(&house.folder("folder"))));
+    assert!(house.refused(&["sweep"]).contains("it is a folder"));
+    house.set("SEXTON_STORE__URL", "postgres://db/sexton");
+    assert!(house.refused(&["sweep"]).contains("store.url must be a SQLite file"));
+}
+
+#[test]
+fn a_damaged_store_is_refused_and_stays_as_it_is() {
+    let house = House::new();
+    house.done(&["sweep"]);
+    let path = house.path("state/sexton/sexton.db");
+    let mut bytes = std::fs::read(&path).unwrap();
+    // The second half of each page but the first: the header stays what it is.
+    for page in bytes.chunks_mut(4_096).skip(1) {
+        page.fill(0xff);
+    }
+    std::fs::write(&path, &bytes).unwrap();
+    for command in ["sweep", "sessions", "timeline"] {
+        let why = house.refused(&[command]);
+        assert!(why.contains("sexton.db is damaged, so nothing is reaped"), "{why}");
+    }
+    assert_eq!(std::fs::read(&path).unwrap(), bytes);
+}
+
+#[test]
+fn an_import_is_whole_or_not_at_all() {
+    let house = House::new();
+    let good = import_line("a", 1_000, &json!({}));
+    let faults = [
+        (format!("{good}\n\n{{\"id\":\"b\"}}\n"), "line 3: missing field `runner_id`"),
+        (format!("{good}\n{good}"), "line 2: there is a session a already"),
+        (format!("{good}\nnull\n[]\n"), "line 2: "),
+        (
+            import_line("a", 0, &json!({"started_at": 1_700_000_000})),
+            "line 1: started_at is 1700000000, which looks like seconds",
+        ),
+        (import_line("a", 0, &json!({"colour": "red"})), "line 1: unknown field `colour`"),
+        (import_line("a", 0, &json!({"status": "\u{1b}[31mx"})), "line 1: "),
+        (
+            format!("{good}\n{}", import_line("b", 0, &json!({"repo": "/src/a"}))),
+            "line 2: session b would be the second open one",
+        ),
+    ];
+    for (content, fault) in faults {
+        let file = house.write("sessions.jsonl", &content);
+        let why = house.refused(&["sessions", "import", text(&file)]);
+        assert!(why.contains(fault) && why.ends_with("nothing was imported"), "{fault}: {why}");
+        assert_eq!(house.json(&["sessions", "--all", "--json"])["items"], json!([]), "{fault}");
+        assert_eq!(house.json(&["timeline", "--json"])["items"], json!([]), "{fault}");
+    }
+    assert!(house.refused(&["sessions", "import", "no.jsonl"]).contains("cannot read no.jsonl"));
+}
+
+#[test]
+fn bad_arguments_are_refused() {
+    let house = House::new();
+    for args in [
+        &["explain", "a b"][..],
+        &["sweep", "--only", "observe"],
+        &["sweep", "--only", "idle,all"],
+        &["keep", "a", "--for", "soon", "--because", "x"],
+        &["keep", "a", "--for", "1h"],
+        &["up", "--once"],
+        &["tokens", "create", "--owner", "ann", "--scope", "root"],
+        &["attack"],
+        &[],
+    ] {
+        let said = house.call(args);
+        assert_eq!((said.code, said.out.as_str()), (2, ""), "{args:?}: {said:?}");
+    }
+}
+
+#[test]
+fn wishes_that_cannot_be_met_are_refused_in_one_line() {
+    let house = House::new();
+    let folder = house.folder("repo");
+    house.write("file", "x");
+    for (args, why) in [
+        (&["explain", "nobody"][..], "there is no session nobody"),
+        (&["timeline", "nobody"], "there is no session nobody"),
+        (&["send", "nobody", "hello"], "there is no session nobody"),
+        (&["end", "nobody"], "there is no session nobody"),
+        (&["keep", "nobody", "--for", "31d", "--because", "x"], "up to 30 days"),
+        (&["start", "sample", "--repo", "no-such-folder"], "--repo no-such-folder cannot be used"),
+        (&["start", "sample", "--repo", "file"], "--repo file is no folder"),
+        (
+            &["start", "sample", "--repo", text(&folder)],
+            "no runner local answers on this machine; `sexton up` starts one",
+        ),
+        (&["runners", "add", "mac", "http://10.0.0.7:7118"], "one owner on this machine only"),
+        (&["runners", "add", "mac", "http://ann:pw@127.0.0.1"], "shown around"),
+        (&["runners", "remove", "mac"], "no runner mac is enrolled"),
+        (&["runners", "reset", "mac"], "no runner mac is enrolled"),
+        (
+            &["tokens", "create", "--owner", "bob", "--scope", "read"],
+            "this version serves one owner on this machine only, and that is \"ann\"",
+        ),
+        (&["tokens", "revoke", "x"], "there is no token x"),
+    ] {
+        let said = house.refused(args);
+        assert!(said.contains(why), "{args:?}: {said}");
+    }
+}

@@ -1,0 +1,61 @@
+//! Help texts are part of what people rely on: a change shows in the snapshot.
+
+use crate::cli::house::House;
+
+/// Every command that has a help text of its own.
+const COMMANDS: [&str; 25] = [
+    "",
+    "up",
+    "serve",
+    "runner",
+    "sweep",
+    "sessions",
+    "sessions import",
+    "explain",
+    "timeline",
+    "sweeps",
+    "start",
+    "send",
+    "end",
+    "keep",
+    "pause",
+    "resume",
+    "runners",
+    "runners add",
+    "runners remove",
+    "runners reset",
+    "tokens",
+    "tokens create",
+    "tokens revoke",
+    "config",
+    "completions",
+];
+
+#[test]
+fn help_texts() {
+    let house = House::new();
+    let mut all = String::new();
+    for command in COMMANDS {
+        let mut args: Vec<&str> = command.split_whitespace().collect();
+        args.push("--help");
+        all.push_str(&format!("$ sexton {}\n{}\n", args.join(" "), house.done(&args)));
+    }
+    insta::assert_snapshot!(all);
+}
+
+#[test]
+fn inner_modes_are_nobodys_business() {
+    let help = House::new().done(&["--help"]);
+    for inner in ["shim", "sample-engine", "detach"] {
+        assert!(!help.contains(inner), "{inner}: {help}");
+    }
+}
+
+#[test]
+fn completions_need_no_settings() {
+    let house = House::new();
+    house.configure("nonsense");
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(house.done(&["completions", shell]).contains("sexton"), "{shell}");
+    }
+}

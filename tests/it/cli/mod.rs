@@ -1,0 +1,7 @@
+//! The `sexton` program as a person or a script meets it: a real process with folders of its own.
+
+mod faults;
+mod help;
+mod house;
+mod live;
+mod look;
