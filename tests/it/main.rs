@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
+mod api;
 mod architecture;
 mod runner;
 mod runner_client;
