@@ -11,3 +11,4 @@ mod support;
 mod sweep;
 mod tracked_fixtures;
 mod tracked_fuzz;
+mod worker;

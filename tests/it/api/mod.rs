@@ -3,7 +3,7 @@
 mod activity;
 mod doors;
 mod race;
-mod secrets;
+pub(crate) mod secrets;
 mod serve;
 mod sessions;
 mod sweeps;

@@ -10,7 +10,21 @@ use crate::api::{Ask, Host, ME, make_token};
 
 /// Keeps what is logged.
 #[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    /// Keeps what this thread logs, until the guard is dropped.
+    pub(crate) fn start() -> (Self, tracing::subscriber::DefaultGuard) {
+        let log = Self::default();
+        let shown = tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_ansi(false);
+        let guard = tracing::subscriber::set_default(shown.with_writer(log.clone()).finish());
+        (log, guard)
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
 
 impl Write for Log {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
@@ -33,9 +47,7 @@ impl<'a> MakeWriter<'a> for Log {
 
 #[tokio::test]
 async fn tokens_stay_out_of_logs_and_answers() {
-    let log = Log::default();
-    let subscriber = tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_writer(log.clone()).finish();
-    let _guard = tracing::subscriber::set_default(subscriber);
+    let (log, _guard) = Log::start();
     let host = Host::new().await;
     host.world.session("s", 0, |_| ()).await;
     let good = make_token(&host.world, ME, "read").await;
@@ -61,7 +73,7 @@ async fn tokens_stay_out_of_logs_and_answers() {
     for ask in [Ask::new("GET", "/v1/sessions").token(&good), Ask::new("GET", "/readyz").token(&good)] {
         said.extend_from_slice(&host.ask(ask).await.body);
     }
-    let (said, logged) = (String::from_utf8(said).unwrap(), String::from_utf8(log.0.lock().unwrap().clone()).unwrap());
+    let (said, logged) = (String::from_utf8(said).unwrap(), log.text());
     assert!(logged.contains("a request failed"), "the log is looked at");
     for secret in [good.trim_start_matches("sxt_"), "nobodys", host.token.trim_start_matches("sxt_")] {
         assert!(!logged.contains(secret) && !said.contains(secret), "{secret}\n{logged}\n{said}");

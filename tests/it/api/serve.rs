@@ -109,6 +109,19 @@ async fn activity_of_the_last_second_survives_a_clean_stop() {
 }
 
 #[tokio::test]
+async fn a_worker_that_is_killed_has_left_its_sign_of_life() {
+    let world = World::with(quiet).await;
+    world.session("s", 10 * SECOND, |_| ()).await;
+    let served = Served::start(&world).await;
+    served.get("/healthz").await;
+    let store = reopened(&world).await;
+    let later = world.now().plus(HOUR);
+    let noticed = async { while store.forgive_crashes(later, SILENT, MINUTE).await.unwrap() == 0 {} };
+    tokio::time::timeout(Duration::from_secs(10), noticed).await.expect("no sign of life");
+    served.task.abort();
+}
+
+#[tokio::test]
 async fn a_process_that_died_is_made_up_for_at_the_next_start() {
     let world = World::with(quiet).await;
     let session = world.session("s", 10 * SECOND, |_| ()).await;
