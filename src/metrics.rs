@@ -31,6 +31,8 @@ pub struct Metrics {
     sweep_seconds: Histogram,
     stop_seconds: Histogram,
     skipped: Counter,
+    touch_writes: Counter,
+    touched_rows: Counter,
     started_at: Gauge<f64, AtomicU64>,
 }
 
@@ -47,6 +49,8 @@ impl Default for Metrics {
             sweep_seconds: Histogram::new(buckets()),
             stop_seconds: Histogram::new(buckets()),
             skipped: Counter::default(),
+            touch_writes: Counter::default(),
+            touched_rows: Counter::default(),
             started_at: Gauge::default(),
         };
         metrics.register();
@@ -85,6 +89,8 @@ impl Metrics {
             self.stop_seconds.clone(),
         );
         registry.register("ticks_skipped", "Ticks that came while a pass ran", self.skipped.clone());
+        registry.register("activity_writes", "Transactions that wrote activity", self.touch_writes.clone());
+        registry.register("activity_rows", "Sessions whose activity they wrote", self.touched_rows.clone());
         registry.register_with_unit(
             "start_time",
             "When the worker started, since 1970",
@@ -123,6 +129,12 @@ impl Metrics {
     pub fn record_schedule(&self, skipped: u64, age: Ms) {
         self.skipped.inner().fetch_max(skipped, Ordering::Relaxed);
         self.sweep_age.set(seconds(age));
+    }
+
+    /// Takes note of a transaction that wrote the activity of so many sessions.
+    pub fn record_touches(&self, sessions: usize) {
+        self.touch_writes.inc();
+        self.touched_rows.inc_by(sessions as u64);
     }
 
     fn count(&self, part: &'static str, verdict: &'static str, by: u64) {
@@ -188,6 +200,7 @@ mod tests {
         metrics.record_stop(20);
         metrics.record_schedule(2, 3_500);
         metrics.record_schedule(2, 4_500);
+        metrics.record_touches(167);
         let text = metrics.encode().unwrap();
         for line in [
             "sexton_verdicts_total{part=\"idle\",verdict=\"idle\"} 1",
@@ -203,6 +216,8 @@ mod tests {
             "sexton_stop_latency_seconds_count 1",
             "sexton_ticks_skipped_total 2",
             "sexton_start_time_seconds 900.0",
+            "sexton_activity_writes_total 1",
+            "sexton_activity_rows_total 167",
             "# UNIT sexton_stop_latency_seconds seconds",
             "# TYPE sexton_ticks_skipped counter",
         ] {

@@ -101,6 +101,8 @@ struct Inner {
     bell: Notify,
     /// Counts the finished writes, so that callers can wait for theirs.
     writes: watch::Sender<u64>,
+    /// Held by the one write at a time, so that who asks for a write knows that those before it are done.
+    writing: tokio::sync::Mutex<()>,
 }
 
 struct Books {
@@ -117,7 +119,15 @@ impl Recorder {
     pub fn new(tools: Tools) -> Self {
         let throttle = Throttle::new(tools.config.policy.activity_throttle.0);
         let books = Mutex::new(Books { throttle, heard: HashMap::new(), begun: 0 });
-        Self { inner: Arc::new(Inner { tools, books, bell: Notify::new(), writes: watch::channel(0).0 }) }
+        Self {
+            inner: Arc::new(Inner {
+                tools,
+                books,
+                bell: Notify::new(),
+                writes: watch::channel(0).0,
+                writing: tokio::sync::Mutex::default(),
+            }),
+        }
     }
 
     /// Records a use of an open session: runner first where it has not heard for a while, then row. Returns once the row
@@ -201,6 +211,7 @@ impl Recorder {
     }
 
     async fn write(&self, take: impl FnOnce(&mut Throttle) -> Vec<(Id, Use)>) -> bool {
+        let _one = self.inner.writing.lock().await;
         let (batch, number) = self.books(|books| {
             let batch = take(&mut books.throttle);
             books.begun += u64::from(!batch.is_empty());
@@ -215,6 +226,7 @@ impl Recorder {
             Ok(_) => {
                 self.books(|books| books.throttle.written(&batch));
                 self.inner.writes.send_replace(number);
+                self.inner.tools.metrics.record_touches(batch.len());
                 true
             }
             Err(error) => {

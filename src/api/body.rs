@@ -32,11 +32,17 @@ impl<T: DeserializeOwned> FromRequest<Shared> for Body<T> {
             let message = "the body must be JSON and say so: Content-Type: application/json";
             return Err(ApiError::new(ErrorCode::MediaType, message));
         }
-        let text = if bytes.is_empty() { &b"{}"[..] } else { &bytes };
-        serde_json::from_slice(text)
-            .map(Self)
-            .map_err(|error| ApiError::new(ErrorCode::BadBody, format!("the body is not as expected: {error}")))
+        read(&bytes).map(Self).map_err(|why| ApiError::new(ErrorCode::BadBody, why))
     }
+}
+
+fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
+    let text = if bytes.is_empty() { b"{}" } else { bytes };
+    // A list would be read as the fields in their order.
+    if text.trim_ascii_start().first() != Some(&b'{') {
+        return Err("the body must be one JSON object".to_owned());
+    }
+    serde_json::from_slice(text).map_err(|error| format!("the body is not as expected: {error}"))
 }
 
 fn is_json(content_type: &str) -> bool {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::api::error::{ApiError, ErrorCode};
@@ -47,16 +48,48 @@ impl Patience {
 pub(super) async fn bound(State((api, limit)): State<(Shared, Duration)>, request: Request, next: Next) -> Response {
     let path = request.uri().path().to_owned();
     let task = api.requests.spawn(next.run(request));
+    wait(task, limit).await.unwrap_or_else(|error| {
+        tracing::error!(path, code = %error.code, "a request failed: {}", error.message);
+        error.into_response()
+    })
+}
+
+async fn wait(task: JoinHandle<Response>, limit: Duration) -> Result<Response, ApiError> {
     match timeout(limit, task).await {
-        Ok(Ok(response)) => response,
-        Ok(Err(error)) => {
-            tracing::error!(path, panicked = error.is_panic(), "a request failed unexpectedly");
-            ApiError::new(ErrorCode::Internal, "this failed unexpectedly; the worker's log says more").into_response()
-        }
+        Ok(Ok(response)) => Ok(response),
+        Ok(Err(_)) => Err(ApiError::new(ErrorCode::Internal, "this failed unexpectedly; the worker's log says more")),
         Err(_) => {
-            tracing::error!(path, "a request took too long");
-            let message = "this takes too long; it goes on, so look before you ask again";
-            ApiError::new(ErrorCode::Timeout, message).into_response()
+            Err(ApiError::new(ErrorCode::Timeout, "this takes too long; it goes on, so look before you ask again"))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::http::StatusCode;
+    use tokio::sync::oneshot;
+
+    #[tokio::test]
+    async fn a_panic_becomes_an_answer() {
+        let task = tokio::spawn(async { std::panic::resume_unwind(Box::new("on purpose")) });
+        let error = wait(task, STORE).await.unwrap_err();
+        assert_eq!(error.clone().into_response().status(), StatusCode::INTERNAL_SERVER_ERROR);
+        assert!(!error.message.contains("on purpose"));
+    }
+
+    #[tokio::test]
+    async fn what_takes_too_long_is_answered_and_goes_on() {
+        let (go, gone) = oneshot::channel::<()>();
+        let (done, finished) = oneshot::channel();
+        let task = tokio::spawn(async move {
+            gone.await.unwrap();
+            done.send("done").unwrap();
+            StatusCode::OK.into_response()
+        });
+        let error = wait(task, Duration::ZERO).await.unwrap_err();
+        assert_eq!(error.into_response().status(), StatusCode::SERVICE_UNAVAILABLE);
+        go.send(()).unwrap();
+        assert_eq!(finished.await.unwrap(), "done");
     }
 }

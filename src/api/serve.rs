@@ -42,8 +42,8 @@ pub async fn serve(tools: Tools, owner: String, listener: TcpListener, stop: Can
     let store = tools.store.clone();
     let limit = tools.config.schedule.shutdown_limit.as_std() + LAST_ANSWERS;
     let (worker, work) = Worker::new(&tools).map_err(anyhow::Error::msg)?;
+    announce(&store, &owner, address).await;
     let api = shared(worker, owner, address);
-    announce(&store, address).await;
 
     let (stop, quiet) = (stop.child_token(), CancellationToken::new());
     let answering = async {
@@ -71,12 +71,24 @@ fn shared(worker: Worker, owner: String, address: SocketAddr) -> Shared {
 }
 
 /// Says where the API is, and what is missing before anybody can use it.
-async fn announce(store: &Store, address: SocketAddr) {
+async fn announce(store: &Store, owner: &str, address: SocketAddr) {
     tracing::info!("the API is at http://{address}");
-    match store.count_tokens().await {
-        Ok(0) => tracing::warn!("{NO_TOKEN}"),
-        Ok(_) => {}
-        Err(error) => tracing::error!(%error, "the tokens cannot be read"),
+    let tokens = match store.list_tokens().await {
+        Ok(tokens) => tokens,
+        Err(error) => {
+            tracing::error!(%error, "the tokens cannot be read");
+            return;
+        }
+    };
+    let mut valid = tokens.iter().filter(|token| token.revoked_at.is_none()).peekable();
+    if valid.peek().is_none() {
+        tracing::warn!("{NO_TOKEN}");
+    } else if let Some(other) = valid.find(|token| token.owner_id != owner) {
+        tracing::warn!(
+            "there is a token of {}, and the configured owner is {owner}: it opens the sessions of {} alone",
+            other.owner_id,
+            other.owner_id
+        );
     }
 }
 

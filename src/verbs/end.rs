@@ -8,7 +8,7 @@ use crate::store::{Close, Guard};
 use crate::timeline::{self, Actor};
 use crate::tools::Tools;
 use crate::verbs::ended::close_gone;
-use crate::verbs::{VerbError, find_open, runner_of};
+use crate::verbs::{VerbError, find_open, heard_runner_of};
 use crate::verdict::Verdict;
 
 /// Ends a session on a person's explicit wish, without a condition, and returns its row as it stands then.
@@ -19,7 +19,7 @@ use crate::verdict::Verdict;
 /// When there is no such open session, its runner does not stop the engine, or the store fails; the session stays then.
 pub async fn end(tools: &Tools, id: &Id, actor: &Actor) -> Result<Session, VerbError> {
     let session = find_open(tools, id).await?;
-    let target = runner_of(tools, &session.runner_id).await?;
+    let target = heard_runner_of(tools, &session.runner_id).await?;
     let request = EndRequest {
         session_id: session.id.clone(),
         generation: session.generation,

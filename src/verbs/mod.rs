@@ -17,6 +17,7 @@ pub use keep::keep;
 pub use send::send;
 pub use start::{StartWish, Started, start};
 
+use crate::runner_client::{Observation, Target};
 use crate::session::{Id, Session};
 use crate::store::StoreError;
 use crate::timeline::Actor;
@@ -65,11 +66,23 @@ fn has_ended(session: &Session) -> VerbError {
 }
 
 /// Finds the runner of a session.
-async fn runner_of(tools: &Tools, runner: &Id) -> Result<crate::runner_client::Target, VerbError> {
+async fn runner_of(tools: &Tools, runner: &Id) -> Result<Target, VerbError> {
     let row = tools.store.find_runner(runner).await?;
     row.as_ref().map(Into::into).ok_or_else(|| {
         VerbError::Runner(format!("runner {runner} is not enrolled; `sexton runners add {runner} URL` enrols it"))
     })
+}
+
+/// Finds the runner of a session as one that has been heard: one that never spoke the protocol is asked for its set first,
+/// so that it is not taken for one that someone else wrote merely because no pass has met it yet.
+async fn heard_runner_of(tools: &Tools, runner: &Id) -> Result<Target, VerbError> {
+    let target = runner_of(tools, runner).await?;
+    if target.speaks_protocol {
+        return Ok(target);
+    }
+    let Observation::Live(set) = tools.runners.tracked(&target).await else { return Ok(target) };
+    tools.store.remember_runner(runner, (&set).into(), tools.clock.now()).await?;
+    Ok(target.seen(&set))
 }
 
 /// Returns who acts, when a person does.

@@ -29,7 +29,13 @@ pub(super) async fn keep(worker: &Worker, quiet: &CancellationToken) {
             () = late(quiet) => false,
         }
     };
-    let (written, ()) = tokio::join!(bounded, beat(worker, quiet));
+    let beating = async {
+        tokio::select! {
+            () = quiet.cancelled() => {}
+            () = beat(worker) => {}
+        }
+    };
+    let (written, ()) = tokio::join!(bounded, beating);
     if !written {
         tracing::error!("activity of the last minute could not be written; the next start makes up for it");
         return;
@@ -53,15 +59,13 @@ async fn make_up(worker: &Worker) {
     }
 }
 
-async fn beat(worker: &Worker, quiet: &CancellationToken) {
+/// Gives signs of life for ever.
+async fn beat(worker: &Worker) {
     let mut ticks = interval(BEAT);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut failing = false;
     loop {
-        tokio::select! {
-            () = quiet.cancelled() => return,
-            _ = ticks.tick() => {}
-        }
+        ticks.tick().await;
         let beaten = worker.tools.store.beat(&worker.tools.worker_id, worker.tools.clock.now()).await;
         if let Err(error) = &beaten
             && !failing

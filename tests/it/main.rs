@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
+mod api;
 mod architecture;
 mod cli;
 mod runner;
@@ -11,3 +12,4 @@ mod support;
 mod sweep;
 mod tracked_fixtures;
 mod tracked_fuzz;
+mod worker;
