@@ -12,4 +12,3 @@ mod support;
 mod sweep;
 mod tracked_fixtures;
 mod tracked_fuzz;
-mod worker;
