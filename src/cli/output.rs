@@ -7,7 +7,7 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Table};
+use comfy_table::{Attribute, Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Table, Width};
 use owo_colors::OwoColorize;
 use serde::Serialize;
 
@@ -75,6 +75,12 @@ pub(crate) fn escape(text: &str) -> String {
     shown
 }
 
+/// Columns whose text may be broken into lines; an id that was broken could not be copied.
+const MAY_WRAP: [&str; 4] = ["KEPT", "REPO", "WHAT HAPPENED", "WHY"];
+
+/// Such text is not broken into narrower lines than this.
+const LEAST_WIDTH: u16 = 28;
+
 /// Prints rows under a header, in columns that are as wide as they need to be.
 ///
 /// # Errors
@@ -86,8 +92,13 @@ pub(crate) fn table(header: &[&str], rows: Vec<Vec<Cell>>) -> io::Result<()> {
     table.set_content_arrangement(ContentArrangement::Dynamic);
     table.set_header(header.iter().map(|name| Cell::new(name).add_attribute(Attribute::Bold)));
     table.add_rows(rows);
-    for column in table.column_iter_mut() {
+    for (column, name) in table.column_iter_mut().zip(header) {
         column.set_padding((0, 2));
+        column.set_constraint(match MAY_WRAP.contains(name) {
+            // On a terminal that is too narrow even for this, the terminal breaks the lines.
+            true => ColumnConstraint::LowerBoundary(Width::Fixed(LEAST_WIDTH)),
+            false => ColumnConstraint::ContentWidth,
+        });
     }
     line(table.trim_fmt())
 }

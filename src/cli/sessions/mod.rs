@@ -78,14 +78,14 @@ fn print(context: &Context, listed: &[Listed], now: UtcMs, more: bool) -> std::i
     }
     let own = context.owner();
     let others = listed.iter().any(|listed| listed.session.owner_id.as_deref() != Some(&own));
-    let mut header = vec!["SESSION", "STATE", "ENGINE", "RUNNER", "LAST USED", "MEMORY", "CPU", "REPO"];
-    if others {
-        header.push("OWNER");
-    }
+    let mut header = vec!["SESSION", "STATE", "ENGINE", "RUNNER", "LAST USED", "MEMORY", "CPU"];
+    header.extend(others.then_some("OWNER"));
+    header.push("REPO");
     output::table(&header, listed.iter().map(|listed| row(listed, now, others)).collect())?;
-    let memory: i64 = listed.iter().filter_map(|listed| listed.process.as_ref()?.rss_bytes).sum();
+    let known: Vec<i64> = listed.iter().filter_map(|listed| listed.process.as_ref()?.rss_bytes).collect();
+    let memory = if known.is_empty() { String::new() } else { format!(", {} of memory", size(known.iter().sum())) };
     let plural = if listed.len() == 1 { "" } else { "s" };
-    output::line(format_args!("{} session{plural}, {} of memory", listed.len(), size(memory)))?;
+    output::line(format_args!("{} session{plural}{memory}", listed.len()))?;
     if more {
         output::remark("There are more; --limit N shows them.");
     }
@@ -106,10 +106,8 @@ fn row(listed: &Listed, now: UtcMs, others: bool) -> Vec<Cell> {
         cell(used),
         figure(memory),
         figure(cpu),
-        cell(&session.repo),
     ];
-    if others {
-        row.push(cell(session.owner_id.as_deref().unwrap_or("-")));
-    }
+    row.extend(others.then(|| cell(session.owner_id.as_deref().unwrap_or("-"))));
+    row.push(cell(&session.repo));
     row
 }
