@@ -1,6 +1,5 @@
 //! One pass as the schedule makes it: sweep, then say in the log what came of it.
 
-use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::BoxFuture;
@@ -44,25 +43,23 @@ pub(super) fn job(
 }
 
 /// Makes one pass and logs what came of it. A pass that fails harms nothing: the next one goes on from there.
-fn pass(tools: Tools, trouble: Trouble, request: Request, cancel: CancellationToken) -> impl Future<Output = Swept> {
-    async move {
-        let swept = sweep::sweep(&tools, request, cancel).await;
-        match &swept {
-            Ok(report) => {
-                if trouble.set(None).is_some() {
-                    tracing::info!("passes work again");
-                }
-                tell(report);
+async fn pass(tools: Tools, trouble: Trouble, request: Request, cancel: CancellationToken) -> Swept {
+    let swept = sweep::sweep(&tools, request, cancel).await;
+    match &swept {
+        Ok(report) => {
+            if trouble.set(None).is_some() {
+                tracing::info!("passes work again");
             }
-            Err(error) => {
-                let text = error.to_string();
-                if trouble.set(Some(text.clone())).as_ref() != Some(&text) {
-                    tracing::error!({ field::ERROR } = text, "a pass failed; the next one goes on from there");
-                }
+            tell(report);
+        }
+        Err(error) => {
+            let text = error.to_string();
+            if trouble.set(Some(text.clone())).as_ref() != Some(&text) {
+                tracing::error!({ field::ERROR } = text, "a pass failed; the next one goes on from there");
             }
         }
-        swept
     }
+    swept
 }
 
 /// Logs one line about a pass; one without any event is worth a line only to who looks for it.

@@ -1,8 +1,9 @@
 //! Activity over the API: what it writes, how seldom, and that nothing of it is lost.
 
 use futures_util::future::join_all;
-use serde_json::{Value, json};
+use serde_json::json;
 use sexton::api::Reach;
+use sexton::clock::{Clock, SystemClock};
 use sexton::session::{ActivityKind, Session, Status};
 use sexton::time::{HOUR, MINUTE, SECOND};
 
@@ -134,7 +135,7 @@ async fn ten_thousand_sessions_polled_every_three_seconds_stay_under_five_transa
         // Their runner knows of them, so each touch is about the row alone.
         host.worker.recorder.hear(row);
     }
-    let began = std::time::Instant::now();
+    let began = SystemClock.awake();
 
     for _ in 0..ROUNDS {
         let touches = rows.iter().map(|row| host.worker.recorder.touch(row, ActivityKind::Capture));
@@ -143,7 +144,7 @@ async fn ten_thousand_sessions_polled_every_three_seconds_stay_under_five_transa
     }
 
     let writes = count(&host, "activity_writes").await;
-    let passed = began.elapsed().as_secs() + 1;
+    let passed = (SystemClock.awake() - began).unsigned_abs() / 1_000 + 1;
     assert!(writes <= 5 * passed && writes <= 5 * 3 * ROUNDS, "{writes} in {passed} s");
     let written = count(&host, "activity_rows").await;
     assert!((SESSIONS as u64..=3 * SESSIONS as u64).contains(&written), "{written} rows in 90 s of polls");
@@ -167,7 +168,7 @@ async fn polls_at_once_are_gathered() {
         async move { host.post(&path, json!({"kind": "capture"})).await.ok()["runner"].clone() }
     });
     let answers = join_all(polls).await;
-    assert!(answers.iter().all(|runner| *runner == Value::from("unreached")));
+    assert!(answers.iter().all(|runner| runner == "unreached"));
     assert_eq!(count(&host, "activity_rows").await, 50);
     assert!(count(&host, "activity_writes").await < 25);
 }
