@@ -112,6 +112,21 @@ pub(crate) struct Stop {
     pub(crate) generation: i64,
     /// When, on the runner's clock.
     pub(crate) at: UtcMs,
+    /// What the engine was doing right then.
+    pub(crate) state: EngineState,
+}
+
+/// A guard that a runner may lack, to show what it is there for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Guard {
+    /// It compares the generation of a stop with that of its engine.
+    Generation,
+    /// It refuses a stop that rests on an old answer.
+    Stamp,
+    /// It keeps a record of each end until it is told to forget.
+    Records,
+    /// It checks the condition of a stop itself.
+    Condition,
 }
 
 /// An engine that the fake holds.
@@ -163,6 +178,8 @@ pub(crate) struct Script {
     pub(crate) complete: bool,
     /// It is one that someone else wrote.
     pub(crate) foreign: bool,
+    /// The guard that it lacks.
+    pub(crate) lacks: Option<Guard>,
     /// The token that it wants; none wants none.
     pub(crate) secret: Option<String>,
     pub(crate) engines: BTreeMap<Id, FakeEngine>,
@@ -184,6 +201,7 @@ impl Script {
             ready: true,
             complete: true,
             foreign: false,
+            lacks: None,
             secret: None,
             engines: BTreeMap::new(),
             ended: Vec::new(),
@@ -192,6 +210,12 @@ impl Script {
             always: HashMap::new(),
             once: Vec::new(),
         }
+    }
+
+    /// Takes all orders back.
+    pub(crate) fn behave(&mut self) {
+        self.always.clear();
+        self.once.clear();
     }
 
     /// Returns how to answer this call: an order for the session before one for all, a single one before a lasting one.
