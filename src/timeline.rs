@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::entry::{EntryKind, NewEntry};
 use crate::policy::Decision;
-use crate::protocol::{Because, Ended, ResumeCommand};
+use crate::protocol::{Because, EndOutcome, Ended, ResumeCommand};
 use crate::session::{ActivityKind, Id, Run, Session};
 use crate::time::{Ms, UtcMs, spoken};
 use crate::verdict::Verdict;
@@ -20,20 +20,49 @@ pub struct Actor {
     pub sweep_id: Option<Id>,
 }
 
-/// Tells that a runner stopped the engine, or says that it is gone, and that the row is closed with `reason`.
+/// What an entry about a decision rests on.
+#[derive(Debug, Clone, Copy)]
+pub struct Grounds<'a> {
+    /// The row as it was read for the decision.
+    pub session: &'a Session,
+    /// The decision; none where the runner's word alone is followed.
+    pub decision: Option<&'a Decision>,
+    /// The epoch of the runner in the answer that was decided on.
+    pub epoch: Option<i64>,
+    /// For how long the engine had been silent, as the runner said in that answer.
+    pub runner_idle_ms: Option<Ms>,
+    /// The session's idle window, where no finding of the decision tells a limit.
+    pub window_ms: Option<Ms>,
+}
+
+impl<'a> Grounds<'a> {
+    /// Makes grounds that rest on the row alone.
+    #[must_use]
+    pub fn of(session: &'a Session) -> Self {
+        Self { session, decision: None, epoch: None, runner_idle_ms: None, window_ms: session.idle_after_ms }
+    }
+
+    /// Adds the decision.
+    #[must_use]
+    pub fn with(self, decision: &'a Decision) -> Self {
+        Self { decision: Some(decision), ..self }
+    }
+}
+
+/// Tells that a runner stopped the engine, or says that it is gone, and that the row is closed with its reason.
+///
+/// `outcome` says how the runner told: with its answer to a stop, or, as `already_stopped`, later.
 #[must_use]
-pub fn engine_gone(
-    (session, decision): (&Session, Option<&Decision>),
-    ended: &Ended,
-    actor: &Actor,
-    now: UtcMs,
-) -> NewEntry {
+pub fn engine_gone(grounds: Grounds<'_>, outcome: EndOutcome, ended: &Ended, actor: &Actor, now: UtcMs) -> NewEntry {
+    let session = grounds.session;
     let reason: Option<Verdict> = ended.reason.parse().ok();
+    // The runner may tell of the end long after it: what counts is how silent the session was then.
+    let then = now.minus(ended.ended_ago_ms.unwrap_or(0).max(0));
     let why = match reason {
-        Some(Verdict::Idle) => format!("Stopped after {}.", silence(session, now)),
-        Some(Verdict::Stalled) => format!("Stopped in a stalled turn, after {}.", silence(session, now)),
+        Some(Verdict::Idle) => format!("Stopped after {}.", silence(session, then)),
+        Some(Verdict::Stalled) => format!("Stopped in a stalled turn, after {}.", silence(session, then)),
         Some(Verdict::AwaitingExpired) => {
-            format!("Stopped while it waited for an answer that nobody gave, after {}.", silence(session, now))
+            format!("Stopped while it waited for an answer that nobody gave, after {}.", silence(session, then))
         }
         Some(Verdict::Stray) => "Stopped: its row had been closed before.".to_owned(),
         Some(Verdict::EndedByPerson) => format!("Ended by {}.", actor.name),
@@ -43,8 +72,9 @@ pub fn engine_gone(
         _ => format!("The runner ended the engine ({}).", ended.reason),
     };
     let message = join([Some(why), ended.detail.clone(), how_it_left(ended), ended.resume.as_ref().map(resume)]);
-    let mut evidence = evidence(session, decision, actor, now);
-    put_ended(&mut evidence, ended);
+    let mut evidence = evidence(grounds, actor);
+    put_ended(&mut evidence, outcome, ended);
+    evidence.entry("rule").or_insert_with(|| json!(ended.reason));
     NewEntry {
         kind: EntryKind::Ended,
         reason: Some(ended.reason.clone()),
@@ -55,36 +85,34 @@ pub fn engine_gone(
 
 /// Tells that the engine of a row that had ended or moved on before is gone now.
 #[must_use]
-pub fn stray_stopped(session: &Session, ended: &Ended, actor: &Actor, now: UtcMs) -> NewEntry {
+pub fn stray_stopped(grounds: Grounds<'_>, runner: &Id, ended: &Ended, actor: &Actor, now: UtcMs) -> NewEntry {
     let first = "Stopped an engine that was still there after its row had been closed or had moved on.".to_owned();
     let message = join([Some(first), how_it_left(ended), ended.resume.as_ref().map(resume)]);
-    let mut evidence = evidence(session, None, actor, now);
-    put_ended(&mut evidence, ended);
+    let mut evidence = evidence(grounds, actor);
+    put_ended(&mut evidence, EndOutcome::Stopped, ended);
+    evidence.insert("rule".into(), json!(ended.reason));
+    evidence.insert("runner_id".into(), json!(runner));
     evidence.insert("generation".into(), json!(ended.generation));
     NewEntry {
         kind: EntryKind::Stopped,
         generation: ended.generation,
         reason: Some(ended.reason.clone()),
         engine_gone: true,
-        ..entry(session, message, evidence, actor, now)
+        ..entry(grounds.session, message, evidence, actor, now)
     }
 }
 
 /// Tells that a row was closed without a stop: `orphaned`, `machine_gone` or `start_failed`.
 #[must_use]
-pub fn closed_without_stop(
-    (session, decision): (&Session, &Decision),
-    why: &str,
-    actor: &Actor,
-    now: UtcMs,
-) -> NewEntry {
+pub fn closed_without_stop(grounds: Grounds<'_>, verdict: Verdict, why: &str, actor: &Actor, now: UtcMs) -> NewEntry {
+    let session = grounds.session;
     let runner = &session.runner_id;
-    let message = if decision.verdict == Verdict::MachineGone {
+    let message = if verdict == Verdict::MachineGone {
         format!(
             "Closed after {}. The engine was not stopped, because runner {runner} could not be reached ({why}); if it returns and still holds the engine, the engine is stopped then, or the session is reopened if it is in use.",
             silence(session, now)
         )
-    } else if decision.verdict == Verdict::StartFailed {
+    } else if verdict == Verdict::StartFailed {
         format!("Closed: the engine never started; runner {runner} holds none for this session.")
     } else {
         format!(
@@ -92,39 +120,39 @@ pub fn closed_without_stop(
             quiet(session, now)
         )
     };
-    let mut evidence = evidence(session, Some(decision), actor, now);
-    evidence.insert(
-        "outcome".into(),
-        json!(if decision.verdict == Verdict::MachineGone { "not_reached" } else { "not_tracked" }),
-    );
+    let mut evidence = evidence(grounds, actor);
+    evidence.insert("rule".into(), json!(verdict));
+    let outcome = if verdict == Verdict::MachineGone { "not_reached" } else { EndOutcome::NotTracked.as_str() };
+    evidence.insert("outcome".into(), json!(outcome));
     NewEntry {
         kind: EntryKind::Ended,
-        reason: Some(decision.verdict.to_string()),
+        reason: Some(verdict.to_string()),
         ..entry(session, message, evidence, actor, now)
     }
 }
 
 /// Tells that an engine certainly does not run, and why.
 #[must_use]
-pub fn start_failed((session, decision): (&Session, &Decision), why: &str, actor: &Actor, now: UtcMs) -> NewEntry {
+pub fn start_failed(session: &Session, why: &str, actor: &Actor, now: UtcMs) -> NewEntry {
     let message = format!("Closed: {} did not start on runner {}: {why}", session.engine, session.runner_id);
-    NewEntry { message, ..closed_without_stop((session, decision), why, actor, now) }
+    NewEntry { message, ..closed_without_stop(Grounds::of(session), Verdict::StartFailed, why, actor, now) }
 }
 
 /// Tells that the runner refused to stop the engine; one such entry per session, generation and last activity.
 #[must_use]
 pub fn refused(
-    (session, decision): (&Session, &Decision),
+    grounds: Grounds<'_>,
     because: Option<Because>,
     idle_ms: Option<Ms>,
     actor: &Actor,
     now: UtcMs,
 ) -> NewEntry {
-    let message = refusal(session, because, idle_ms);
-    let mut evidence = evidence(session, Some(decision), actor, now);
-    evidence.insert("outcome".into(), json!("refused"));
+    let session = grounds.session;
+    let message = refusal(&session.runner_id, because, idle_ms);
+    let runner_idle_ms = idle_ms.or(grounds.runner_idle_ms);
+    let mut evidence = evidence(Grounds { runner_idle_ms, ..grounds }, actor);
+    evidence.insert("outcome".into(), json!(EndOutcome::Refused));
     evidence.insert("because".into(), json!(because));
-    evidence.insert("runner_idle_ms".into(), json!(idle_ms));
     let last = session.last_activity_at.map_or(0, |at| at.0);
     NewEntry {
         kind: EntryKind::Refused,
@@ -136,9 +164,9 @@ pub fn refused(
 
 /// Says in one sentence why a runner kept an engine.
 #[must_use]
-pub fn refusal(session: &Session, because: Option<Because>, idle_ms: Option<Ms>) -> String {
+pub fn refusal(runner: &Id, because: Option<Because>, idle_ms: Option<Ms>) -> String {
     let Some(because) = because else {
-        return format!("Kept: runner {} refused to stop the engine.", session.runner_id);
+        return format!("Kept: runner {runner} refused to stop the engine.");
     };
     let what = match because {
         Because::Generating => "a turn is running".to_owned(),
@@ -152,18 +180,19 @@ pub fn refusal(session: &Session, because: Option<Because>, idle_ms: Option<Ms>)
         Because::Generation => "the runner holds another start of the session".to_owned(),
         Because::Stale => "the request rested on an answer that was too old by then".to_owned(),
     };
-    format!("Kept: runner {} refused to stop the engine, since {what}.", session.runner_id)
+    format!("Kept: runner {runner} refused to stop the engine, since {what}.")
 }
 
 /// Tells that a closed row was opened again.
 #[must_use]
-pub fn reopened(session: &Session, because: Because, actor: &Actor, now: UtcMs) -> NewEntry {
+pub fn reopened(grounds: Grounds<'_>, because: Because, actor: &Actor, now: UtcMs) -> NewEntry {
+    let session = grounds.session;
     let reason = session.end_reason.as_deref().unwrap_or("unknown");
     let message = format!(
         "Reopened: it had been closed as {reason}, but runner {} still holds its engine, and it is in use ({because}).",
         session.runner_id
     );
-    let mut evidence = evidence(session, None, actor, now);
+    let mut evidence = evidence(grounds, actor);
     evidence.insert("because".into(), json!(because));
     NewEntry {
         kind: EntryKind::Reopened,
@@ -202,7 +231,7 @@ pub fn run_stale((session, run): (Option<&Session>, &Run), limit_ms: Ms, actor: 
 #[must_use]
 pub fn started(session: &Session, actor: &Actor, now: UtcMs) -> NewEntry {
     let message = format!("Opened: {} on runner {} in {}.", session.engine, session.runner_id, session.repo);
-    NewEntry { kind: EntryKind::Started, ..entry(session, message, evidence(session, None, actor, now), actor, now) }
+    NewEntry { kind: EntryKind::Started, ..entry(session, message, evidence(Grounds::of(session), actor), actor, now) }
 }
 
 /// Tells that the session came in from another system.
@@ -210,14 +239,14 @@ pub fn started(session: &Session, actor: &Actor, now: UtcMs) -> NewEntry {
 pub fn imported(session: &Session, actor: &Actor, now: UtcMs) -> NewEntry {
     let (engine, runner, repo) = (&session.engine, &session.runner_id, &session.repo);
     let message = format!("Taken over from another system: {engine} on runner {runner} in {repo}.");
-    NewEntry { kind: EntryKind::Imported, ..entry(session, message, evidence(session, None, actor, now), actor, now) }
+    NewEntry { kind: EntryKind::Imported, ..entry(session, message, evidence(Grounds::of(session), actor), actor, now) }
 }
 
 /// Tells that somebody asked to keep the session.
 #[must_use]
 pub fn kept((session, until): (&Session, UtcMs), because: &str, actor: &Actor, now: UtcMs) -> NewEntry {
     let message = format!("{} keeps it until {until}: {because}", actor.name);
-    let mut evidence = evidence(session, None, actor, now);
+    let mut evidence = evidence(Grounds::of(session), actor);
     evidence.insert("keep_until".into(), json!(until));
     NewEntry { kind: EntryKind::Kept, ..entry(session, message, evidence, actor, now) }
 }
@@ -238,7 +267,8 @@ fn entry(session: &Session, message: String, evidence: Map<String, Value>, actor
 }
 
 /// The evidence that every entry about a decision carries.
-fn evidence(session: &Session, decision: Option<&Decision>, actor: &Actor, _now: UtcMs) -> Map<String, Value> {
+fn evidence(grounds: Grounds<'_>, actor: &Actor) -> Map<String, Value> {
+    let session = grounds.session;
     let mut map = Map::new();
     let mut put = |key: &str, value: Value| {
         if !value.is_null() {
@@ -246,24 +276,27 @@ fn evidence(session: &Session, decision: Option<&Decision>, actor: &Actor, _now:
         }
     };
     put("runner_id", json!(session.runner_id));
+    put("epoch", json!(grounds.epoch));
+    put("runner_idle_ms", json!(grounds.runner_idle_ms));
     put("generation", json!(session.generation));
     put("last_activity_at", json!(session.last_used()));
     put("last_activity_kind", json!(session.last_activity_kind));
     put("last_activity_source", json!(source(session)));
     put("worker_id", json!(actor.worker_id));
     put("sweep_id", json!(actor.sweep_id));
-    if let Some(decision) = decision {
-        let limit = decision.findings.iter().find_map(|finding| finding.limit_ms);
+    let limit = grounds.decision.and_then(|decision| decision.findings.iter().find_map(|finding| finding.limit_ms));
+    put("limit_ms", json!(limit.or(grounds.window_ms)));
+    if let Some(decision) = grounds.decision {
         put("rule", json!(decision.verdict));
-        put("limit_ms", json!(limit));
         put("findings", json!(decision.findings));
     }
     map
 }
 
-fn put_ended(evidence: &mut Map<String, Value>, ended: &Ended) {
+fn put_ended(evidence: &mut Map<String, Value>, outcome: EndOutcome, ended: &Ended) {
     let facts = [
-        ("outcome", json!("stopped")),
+        ("outcome", json!(outcome)),
+        // The pass that asked for the stop, which need not be the one that closes the row.
         ("sweep_id", json!(ended.sweep_id)),
         ("exit", json!(ended.exit)),
         ("stages", json!(ended.stages)),

@@ -47,7 +47,8 @@ fn settings(context: &Context) -> anyhow::Result<Settings> {
 
 fn engines(config: &Config) -> std::collections::BTreeMap<String, EngineSpec> {
     let specs = config.engines.iter().map(|(name, engine)| {
-        let spec = EngineSpec { command: engine.command.clone(), env: engine.env.clone(), resume: engine.resume.clone() };
+        let spec =
+            EngineSpec { command: engine.command.clone(), env: engine.env.clone(), resume: engine.resume.clone() };
         (name.clone(), spec)
     });
     specs.collect()

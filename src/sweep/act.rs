@@ -4,8 +4,8 @@
 //! committed together; only then is the runner told to forget. Killed anywhere in between, the next pass reads the
 //! runner's record and finishes with the original reason.
 
-use crate::policy::Decision;
-use crate::protocol::{EndMode, EndRequest, Ended, ForgetRequest};
+use crate::entry::NewEntry;
+use crate::protocol::{EndMode, EndOutcome, EndRequest, Ended, ForgetRequest};
 use crate::runner_client::{StopAnswer, StopCall, Target};
 use crate::session::{Id, Session};
 use crate::store::{Close, Closed, Guard, StoreError, SweepItem};
@@ -13,7 +13,7 @@ use crate::sweep::observe::Observed;
 use crate::sweep::pass::Pass;
 use crate::sweep::report::{Action, Item, PartName};
 use crate::time::UtcMs;
-use crate::timeline;
+use crate::timeline::{self, Grounds};
 use crate::verdict::Verdict;
 
 /// Asks a runner to stop the engine of `generation`, on the session's condition.
@@ -45,21 +45,28 @@ pub(crate) async fn stop(
     answer
 }
 
+/// Returns what is known of a session and its engine from an answer, for the evidence.
+pub(crate) fn grounds<'a>(pass: &Pass, session: &'a Session, observed: &Observed) -> Grounds<'a> {
+    let runner_idle_ms = observed.engine(&session.id).and_then(|engine| engine.state.idle_ms.value());
+    let window_ms = session.idle_after_ms.or(Some(pass.config().policy.idle_after.0));
+    Grounds { epoch: observed.set.epoch, runner_idle_ms, window_ms, ..Grounds::of(session) }
+}
+
 /// Closes the row of an engine that its runner says is gone, with the runner's reason, and then lets the runner forget.
 ///
 /// What must be true before: the runner answered a stop with `stopped` or `already_stopped`, or lists an end record, for
-/// this session and generation. The store checks that the row is still open and still of this generation.
+/// this session and generation. The store checks that the row is still open and still of this generation; a row that
+/// was closed or moved on meanwhile gets an entry that its engine is gone, unless it has one.
 pub(crate) async fn close_gone(
     pass: &Pass,
     part: PartName,
-    session: &Session,
-    decision: Option<&Decision>,
+    grounds: Grounds<'_>,
+    outcome: EndOutcome,
     ended: &Ended,
 ) -> Result<(Closed, Item), StoreError> {
-    let now = pass.clock().now();
-    let entry = timeline::engine_gone((session, decision), ended, &pass.actor(), now);
-    let verdict = ended.reason.parse().ok().filter(|word: &Verdict| word.ends()).unwrap_or(Verdict::Exited);
-    let item = item(session, verdict, Action::Stopped, &entry.message);
+    let (now, session) = (pass.clock().now(), grounds.session);
+    let entry = timeline::engine_gone(grounds, outcome, ended, &pass.actor(), now);
+    let item = item(session, verdict_of(ended), Action::Stopped, &entry.message);
     let close = Close {
         session,
         at: now,
@@ -69,31 +76,36 @@ pub(crate) async fn close_gone(
         item: Some(&stored(pass, part, &item, now)),
     };
     let closed = pass.store().close_session(&close).await?;
-    // A row that was closed or moved on meanwhile may lack the entry; the next pass reads the record and sees to it.
-    if closed == Closed::Done {
-        forget(pass, &session.runner_id, &session.id, ended.generation).await;
+    match closed {
+        Closed::Done => forget(pass, &session.runner_id, &session.id, ended.generation).await,
+        Closed::LostRace => drop(note_stopped(pass, part, &session.runner_id, grounds, ended).await?),
     }
     Ok((closed, item))
 }
 
-/// Closes a row without a stop: `orphaned`, `machine_gone` or `start_failed`.
+/// Returns the word under which the end of an engine is reported: the runner's reason, or `exited`.
+pub(crate) fn verdict_of(ended: &Ended) -> Verdict {
+    ended.reason.parse().ok().filter(|word: &Verdict| word.ends()).unwrap_or(Verdict::Exited)
+}
+
+/// Closes a row without a stop: as `orphaned`, `machine_gone` or `start_failed`.
 ///
 /// What must be true before: the policy decided so on this very row, and what it decided on was read after the runner's
 /// latest answer. The store checks that the row is open and has not changed in any way since it was read.
 pub(crate) async fn close_unchanged(
     pass: &Pass,
     part: PartName,
-    session: &Session,
-    decision: &Decision,
+    grounds: Grounds<'_>,
+    verdict: Verdict,
     why: &str,
 ) -> Result<(Closed, Item), StoreError> {
-    let now = pass.clock().now();
-    let entry = timeline::closed_without_stop((session, decision), why, &pass.actor(), now);
-    let item = item(session, decision.verdict, Action::Closed, &entry.message);
+    let (now, session) = (pass.clock().now(), grounds.session);
+    let entry = timeline::closed_without_stop(grounds, verdict, why, &pass.actor(), now);
+    let item = item(session, verdict, Action::Closed, &entry.message);
     let close = Close {
         session,
         at: now,
-        reason: decision.verdict.as_str(),
+        reason: verdict.as_str(),
         guard: Guard::Unchanged,
         entry: &entry,
         item: Some(&stored(pass, part, &item, now)),
@@ -101,22 +113,36 @@ pub(crate) async fn close_unchanged(
     Ok((pass.store().close_session(&close).await?, item))
 }
 
-/// Notes that the engine of a row that had ended or moved on is gone, and then lets the runner forget; closes nothing.
+/// Notes that an engine of `runner` is gone whose row had ended or moved on, and then lets the runner forget; closes
+/// nothing. Returns whether this call wrote the entry.
 pub(crate) async fn note_stopped(
     pass: &Pass,
     part: PartName,
-    (runner, session): (&Id, &Session),
+    runner: &Id,
+    grounds: Grounds<'_>,
     ended: &Ended,
 ) -> Result<(bool, Item), StoreError> {
-    let now = pass.clock().now();
-    let entry = timeline::stray_stopped(session, ended, &pass.actor(), now);
+    let (now, session) = (pass.clock().now(), grounds.session);
+    let entry = timeline::stray_stopped(grounds, runner, ended, &pass.actor(), now);
     let item = item(session, Verdict::Stray, Action::Stopped, &entry.message);
+    if *runner != session.runner_id && ended.generation >= session.generation {
+        return Ok((note_double(pass, runner, entry, ended).await?, item));
+    }
     let stored = stored(pass, part, &item, now);
     let recorded = pass.store().record_stopped(&session.id, ended.generation, &entry, Some(&stored)).await?;
     if recorded.may_forget() {
         forget(pass, runner, &session.id, ended.generation).await;
     }
     Ok((recorded.is_done(), item))
+}
+
+/// Notes the end of an engine that claimed a generation which the row's own runner has: it says nothing about the engine
+/// there, so nothing but the entry may follow from it.
+async fn note_double(pass: &Pass, runner: &Id, entry: NewEntry, ended: &Ended) -> Result<bool, StoreError> {
+    let once = Some(format!("stopped:{}:{runner}", ended.generation));
+    let noted = pass.store().add_entry(&NewEntry { once, engine_gone: false, ..entry }).await?;
+    forget(pass, runner, &ended.session_id, ended.generation).await;
+    Ok(noted)
 }
 
 /// Tells a runner that the end of this generation stands in the store. A failure is harmless: the record is listed again.

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use futures_util::StreamExt;
 use tokio::sync::Mutex;
 
+use crate::clock::Clock;
 use crate::policy::RunnerView;
 use crate::protocol::TrackedSession;
 use crate::protocol::tracked::TrackedSet;
@@ -28,7 +29,7 @@ const FRESH: Ms = 30 * SECOND;
 pub(crate) struct Post {
     pub(crate) runner: Runner,
     latest: Mutex<Arc<Observed>>,
-    /// How many stops it did not answer in this pass; after a few it is left alone until the next.
+    /// How often it was asked in vain in this pass; after a few times it is left alone until the next.
     unanswered: AtomicU32,
 }
 
@@ -47,10 +48,15 @@ impl Post {
 
     /// Returns an answer that a stop may rest on: the latest one, or a new one if that is over 30 s old. A foreign runner
     /// checks no condition itself, so it is always asked again.
+    ///
+    /// A runner that keeps silent is not asked for ever: every nominee waits here for the one before it.
     pub(crate) async fn fresh(&self, pass: &Pass) -> Result<Arc<Observed>, StoreError> {
         let mut latest = self.latest.lock().await;
-        if self.is_foreign() || pass.clock().elapsed() - latest.answered_elapsed > FRESH {
+        if !self.is_given_up() && (self.is_foreign() || latest.is_old(pass.clock())) {
             *latest = Arc::new(ask(pass, &self.runner).await?);
+            if latest.state == RunnerState::Offline {
+                self.gave_no_answer();
+            }
         }
         Ok(Arc::clone(&latest))
     }
@@ -76,7 +82,8 @@ pub(crate) struct Observed {
     pub(crate) target: Target,
     /// The time right before the question left.
     pub(crate) asked_at: UtcMs,
-    answered_elapsed: Ms,
+    /// The same moment on the clock that runs on in sleep: the answer cannot be older.
+    asked_elapsed: Ms,
     pub(crate) state: RunnerState,
     pub(crate) why: Option<String>,
     /// No connection could be made.
@@ -89,6 +96,12 @@ impl Observed {
     /// Returns the engine that the runner holds for this session, whatever its generation.
     pub(crate) fn engine(&self, id: &Id) -> Option<&TrackedSession> {
         self.index.get(id).map(|at| &self.set.tracked[*at])
+    }
+
+    /// Returns whether no stop may rest on the answer any more: this process, or its whole machine, may have stood still
+    /// since the question, and a foreign runner would not notice.
+    pub(crate) fn is_old(&self, clock: &dyn Clock) -> bool {
+        clock.elapsed() - self.asked_elapsed > FRESH
     }
 
     /// Returns whether the answer is a recognisable tracked set.
@@ -118,13 +131,13 @@ fn remembering(runner: Runner, observed: &Observed) -> Runner {
 
 /// Asks one runner for its tracked set, and remembers what it showed of itself.
 async fn ask(pass: &Pass, runner: &Runner) -> Result<Observed, StoreError> {
-    let asked_at = pass.clock().now();
+    let asked = (pass.clock().now(), pass.clock().elapsed());
     let target = Target::from(runner);
     let observation = pass.tools.runners.tracked(&target).await;
     if !pass.request.dry_run {
         remember(pass, runner, &observation).await?;
     }
-    Ok(read(observation, &target, asked_at, pass.clock().elapsed()))
+    Ok(read(observation, &target, asked))
 }
 
 async fn remember(pass: &Pass, runner: &Runner, observation: &Observation) -> Result<(), StoreError> {
@@ -155,12 +168,12 @@ pub fn how_it_answered(observation: Observation) -> (RunnerState, Option<String>
     (state, Some(why), TrackedSet::default())
 }
 
-fn read(observation: Observation, target: &Target, asked_at: UtcMs, answered_elapsed: Ms) -> Observed {
+fn read(observation: Observation, target: &Target, (asked_at, asked_elapsed): (UtcMs, Ms)) -> Observed {
     let unconnected = matches!(observation, Observation::Unconnected(_));
     let (state, why, set) = how_it_answered(observation);
     let index = set.tracked.iter().enumerate().map(|(at, engine)| (engine.session_id.clone(), at)).collect();
     let target = target.seen(&set);
-    Observed { target, asked_at, answered_elapsed, state, why, unconnected, set, index }
+    Observed { target, asked_at, asked_elapsed, state, why, unconnected, set, index }
 }
 
 /// Returns what this pass knows about the runner of a row, in the policy's terms.

@@ -10,7 +10,7 @@ use crate::store::{Closed, StoreError};
 use crate::sweep::act::{self, item};
 use crate::sweep::observe::{Observed, Post};
 use crate::sweep::pass::Pass;
-use crate::sweep::report::{Action, PartName, PartReport, RunnerState};
+use crate::sweep::report::{Action, Item, PartName, PartReport, RunnerState};
 use crate::verdict::Verdict;
 
 /// Runs the part.
@@ -19,9 +19,7 @@ pub(crate) async fn sweep(pass: &Pass) -> Result<PartReport, StoreError> {
     for post in pass.posts.values() {
         let observed = post.latest().await;
         match skipped_as(observed.state) {
-            Some(verdict) => {
-                report.keep_many(verdict, pass.store().count_open(&post.runner.id).await?);
-            }
+            Some(verdict) => keep_all(pass, post, verdict, &mut report).await?,
             None => reconcile(pass, post, &observed, &mut report).await?,
         }
     }
@@ -38,8 +36,31 @@ fn skipped_as(state: RunnerState) -> Option<Verdict> {
     }
 }
 
+/// Keeps every open row of a runner under one word; a dry run names each.
+async fn keep_all(pass: &Pass, post: &Post, verdict: Verdict, report: &mut PartReport) -> Result<(), StoreError> {
+    let runner = &post.runner.id;
+    if !pass.request.dry_run {
+        report.keep_many(verdict, pass.store().count_open(runner).await?);
+        return Ok(());
+    }
+    for session in pass.store().list_untracked(runner, &[]).await? {
+        report.keep_item(kept(&session, verdict));
+    }
+    Ok(())
+}
+
+fn kept(session: &Session, verdict: Verdict) -> Item {
+    item(session, verdict, Action::Kept, &format!("Kept: {verdict}."))
+}
+
 /// Compares the rows of a live runner with its tracked set. The rows are read after the answer.
 async fn reconcile(pass: &Pass, post: &Post, observed: &Observed, report: &mut PartReport) -> Result<(), StoreError> {
+    if pass.request.dry_run {
+        for session in pass.store().list_untracked(&post.runner.id, &[]).await? {
+            would_close(pass, &session, observed, report).await?;
+        }
+        return Ok(());
+    }
     let tracked: Vec<Id> = observed.set.tracked.iter().map(|engine| engine.session_id.clone()).collect();
     let untracked = pass.store().list_untracked(&post.runner.id, &tracked).await?;
     let open = pass.store().count_open(&post.runner.id).await?;
@@ -60,21 +81,35 @@ async fn close_if_orphaned(
 ) -> Result<(), StoreError> {
     let asked = Asked { at: observed.asked_at, tracked: observed.engine(&session.id).is_some() };
     let decision = orphan(session, asked, &pass.config().policy);
-    if pass.request.dry_run {
-        let line = |action, text: &str| item(session, decision.verdict, action, text);
-        match decision.reaps() {
-            true => report.reap(line(Action::WouldClose, "Would close its row: orphaned.")),
-            false => report.keep_item(line(Action::Kept, &format!("Kept: {}.", decision.verdict))),
-        }
-    } else if !decision.reaps() {
+    if !decision.reaps() {
         report.keep(decision.verdict);
     } else if pass.is_paused().await? {
         report.keep(Verdict::Paused);
     } else {
-        match act::close_unchanged(pass, PartName::Orphans, session, &decision, "").await? {
+        let grounds = act::grounds(pass, session, observed).with(&decision);
+        match act::close_unchanged(pass, PartName::Orphans, grounds, decision.verdict, "").await? {
             (Closed::Done, item) => report.reap(item),
             (Closed::LostRace, _) => report.keep(Verdict::LostRace),
         }
+    }
+    Ok(())
+}
+
+/// Says what would become of a row.
+async fn would_close(
+    pass: &Pass,
+    session: &Session,
+    observed: &Observed,
+    report: &mut PartReport,
+) -> Result<(), StoreError> {
+    let asked = Asked { at: observed.asked_at, tracked: observed.engine(&session.id).is_some() };
+    let decision = orphan(session, asked, &pass.config().policy);
+    if !decision.reaps() {
+        report.keep_item(kept(session, decision.verdict));
+    } else if pass.is_paused().await? {
+        report.keep_item(kept(session, Verdict::Paused));
+    } else {
+        report.reap(item(session, decision.verdict, Action::WouldClose, "Would close its row: orphaned."));
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Reaping one nominee: read again, decide again, ask the runner, close.
 
 use crate::policy::{self, Decision};
-use crate::protocol::Because;
+use crate::protocol::{Because, EndOutcome, Ended};
 use crate::runner_client::StopAnswer;
 use crate::session::Session;
 use crate::store::{Closed, StoreError};
@@ -11,7 +11,7 @@ use crate::sweep::observe::{Observed, Post, view};
 use crate::sweep::pass::Pass;
 use crate::sweep::report::{Action, Fate, Item, PartName};
 use crate::time::Ms;
-use crate::timeline;
+use crate::timeline::{self, Grounds};
 use crate::verdict::Verdict;
 
 const PART: PartName = PartName::Idle;
@@ -78,8 +78,13 @@ async fn try_reap(pass: &Pass, nominee: &Session) -> Result<Fate, StoreError> {
     if decision.verdict == Verdict::MachineGone {
         return close_gone_machine(pass, &session, &decision, observed.why.as_deref()).await;
     }
-    let answer = act::stop(pass, &observed, &session, session.generation, decision.verdict).await;
-    settle(pass, post, (&session, &decision), answer).await
+    if observed.is_old(pass.clock()) {
+        return Ok(Fate::Kept(Verdict::Undetermined));
+    }
+    // A runner that holds no engine as far as it said is asked all the same; if it has one by now, idleness ends it.
+    let reason = if decision.verdict == Verdict::Orphaned { Verdict::Idle } else { decision.verdict };
+    let answer = act::stop(pass, &observed, &session, session.generation, reason).await;
+    settle(pass, post, act::grounds(pass, &session, &observed).with(&decision), answer).await
 }
 
 /// Returns the row as it stands now, if it is still open and on the same runner.
@@ -98,6 +103,9 @@ async fn reap_gone(pass: &Pass, nominee: &Session) -> Result<Fate, StoreError> {
     if pass.is_paused().await? {
         return Ok(Fate::Kept(Verdict::Paused));
     }
+    if pass.store().find_runner(&session.runner_id).await?.is_some() {
+        return Ok(Fate::Kept(Verdict::RunnerOffline));
+    }
     close_gone_machine(pass, &session, &decision, Some("no such runner is enrolled")).await
 }
 
@@ -108,28 +116,22 @@ async fn close_gone_machine(
     why: Option<&str>,
 ) -> Result<Fate, StoreError> {
     let why = why.unwrap_or("no connection could be made");
-    let (closed, item) = act::close_unchanged(pass, PART, session, decision, why).await?;
+    let grounds = Grounds::of(session).with(decision);
+    let (closed, item) = act::close_unchanged(pass, PART, grounds, Verdict::MachineGone, why).await?;
     Ok(fate_of(closed, item))
 }
 
 /// Does what the runner's answer to a stop asks for.
-async fn settle(
-    pass: &Pass,
-    post: &Post,
-    (session, decision): (&Session, &Decision),
-    answer: StopAnswer,
-) -> Result<Fate, StoreError> {
+async fn settle(pass: &Pass, post: &Post, grounds: Grounds<'_>, answer: StopAnswer) -> Result<Fate, StoreError> {
+    let session = grounds.session;
     match answer {
-        StopAnswer::Stopped(ended) | StopAnswer::AlreadyStopped(ended) => {
-            let (closed, item) = act::close_gone(pass, PART, session, Some(decision), &ended).await?;
-            Ok(fate_of(closed, item))
-        }
+        StopAnswer::Stopped(ended) => gone(pass, grounds, EndOutcome::Stopped, &ended).await,
+        StopAnswer::AlreadyStopped(ended) => gone(pass, grounds, EndOutcome::AlreadyStopped, &ended).await,
         StopAnswer::NotTracked => {
-            let orphaned = Decision { verdict: Verdict::Orphaned, ..decision.clone() };
-            let (closed, item) = act::close_unchanged(pass, PART, session, &orphaned, "").await?;
+            let (closed, item) = act::close_unchanged(pass, PART, grounds, Verdict::Orphaned, "").await?;
             Ok(fate_of(closed, item))
         }
-        StopAnswer::Refused { because, idle_ms, .. } => refused(pass, (session, decision), because, idle_ms).await,
+        StopAnswer::Refused { because, idle_ms, .. } => refused(pass, grounds, because, idle_ms).await,
         StopAnswer::Accepted => {
             backoff::after_failure(pass, session).await?;
             let runner = &session.runner_id;
@@ -143,6 +145,11 @@ async fn settle(
     }
 }
 
+async fn gone(pass: &Pass, grounds: Grounds<'_>, outcome: EndOutcome, ended: &Ended) -> Result<Fate, StoreError> {
+    let (closed, item) = act::close_gone(pass, PART, grounds, outcome, ended).await?;
+    Ok(fate_of(closed, item))
+}
+
 async fn failed(pass: &Pass, session: &Session, why: &str) -> Result<Fate, StoreError> {
     backoff::after_failure(pass, session).await?;
     Ok(Fate::Failed(format!("runner {} did not stop the engine: {why}", session.runner_id)))
@@ -150,14 +157,14 @@ async fn failed(pass: &Pass, session: &Session, why: &str) -> Result<Fate, Store
 
 async fn refused(
     pass: &Pass,
-    (session, decision): (&Session, &Decision),
+    grounds: Grounds<'_>,
     because: Option<Because>,
     idle_ms: Option<Ms>,
 ) -> Result<Fate, StoreError> {
-    let now = pass.clock().now();
-    pass.store().add_entry(&timeline::refused((session, decision), because, idle_ms, &pass.actor(), now)).await?;
+    let (now, session) = (pass.clock().now(), grounds.session);
+    pass.store().add_entry(&timeline::refused(grounds, because, idle_ms, &pass.actor(), now)).await?;
     backoff::after_refusal(pass, session, because, idle_ms).await?;
-    let message = timeline::refusal(session, because, idle_ms);
+    let message = timeline::refusal(&session.runner_id, because, idle_ms);
     Ok(Fate::Shown(item(session, Verdict::Refused, Action::Kept, &message)))
 }
 

@@ -23,10 +23,10 @@ pub(crate) async fn sweep(pass: &Pass) -> Result<PartReport, StoreError> {
     for run in pass.store().list_stale_runs(cutoff, MOST).await? {
         if !run_is_stale(&run, policy, pass.clock().now()) {
             report.keep(Verdict::RecentlyActive);
-        } else if pass.request.dry_run {
-            report.reap(item(&run, Action::WouldMark, format!("Would mark run {} stale.", run.id)));
         } else if pass.is_paused().await? {
             report.keep(Verdict::Paused);
+        } else if pass.request.dry_run {
+            report.reap(item(&run, Action::WouldMark, format!("Would mark run {} stale.", run.id)));
         } else {
             mark(pass, &run, &mut report).await?;
         }

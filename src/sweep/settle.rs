@@ -4,8 +4,8 @@
 //! `starting` become `active` or are closed as `start_failed`.
 
 use crate::policy::engine::is_working;
-use crate::policy::{Decision, start_overdue};
-use crate::protocol::Ended;
+use crate::policy::{StrayCase, start_overdue, stray_case};
+use crate::protocol::{EndOutcome, Ended};
 use crate::session::{Id, Session};
 use crate::store::{Closed, StoreError};
 use crate::sweep::act::{self, item};
@@ -22,9 +22,9 @@ pub(crate) async fn settle(pass: &Pass) -> Result<PartReport, StoreError> {
     for post in pass.posts.values() {
         let observed = post.latest().await;
         for ended in &observed.set.ended {
-            finish(pass, post, ended, &mut report).await?;
+            finish(pass, (post, &observed), ended, &mut report).await?;
         }
-        note_work(pass, &observed).await?;
+        note_work(pass, post, &observed).await?;
     }
     for session in overdue(pass).await? {
         settle_start(pass, &session, &mut report).await?;
@@ -35,27 +35,29 @@ pub(crate) async fn settle(pass: &Pass) -> Result<PartReport, StoreError> {
 /// Finishes what a runner says has ended: closes the row if it is this runner's and of this generation, and otherwise
 /// notes that an engine of an earlier time is gone. A record of a session that this store never knew, or of a start that
 /// it does not know yet, is left with the runner.
-async fn finish(pass: &Pass, post: &Post, ended: &Ended, report: &mut PartReport) -> Result<(), StoreError> {
+async fn finish(
+    pass: &Pass,
+    (post, observed): (&Post, &Observed),
+    ended: &Ended,
+    report: &mut PartReport,
+) -> Result<(), StoreError> {
     let Some(session) = pass.store().find_session(&ended.session_id).await? else { return Ok(()) };
     if ended.generation > session.generation {
         return Ok(());
     }
     let fits = session.is_open() && session.runner_id == post.runner.id && ended.generation == session.generation;
-    if pass.request.dry_run {
-        if fits {
-            report.reap(item(
-                &session,
-                verdict_of(ended),
-                Action::WouldClose,
-                "Would close its row: its engine is gone.",
-            ));
-        }
-    } else if pass.is_paused().await? {
+    if pass.is_paused().await? {
         report.keep_many(Verdict::Paused, u64::from(fits));
+    } else if pass.request.dry_run {
+        if fits {
+            let verdict = act::verdict_of(ended);
+            report.reap(item(&session, verdict, Action::WouldClose, "Would close its row: its engine is gone."));
+        }
     } else if !fits {
-        act::note_stopped(pass, PART, (&post.runner.id, &session), ended).await?;
+        act::note_stopped(pass, PART, &post.runner.id, act::grounds(pass, &session, observed), ended).await?;
     } else {
-        match act::close_gone(pass, PART, &session, None, ended).await? {
+        let grounds = act::grounds(pass, &session, observed);
+        match act::close_gone(pass, PART, grounds, EndOutcome::AlreadyStopped, ended).await? {
             (Closed::Done, item) => report.reap(item),
             (Closed::LostRace, _) => report.keep(Verdict::LostRace),
         }
@@ -63,21 +65,23 @@ async fn finish(pass: &Pass, post: &Post, ended: &Ended, report: &mut PartReport
     Ok(())
 }
 
-fn verdict_of(ended: &Ended) -> Verdict {
-    ended.reason.parse().ok().filter(|word: &Verdict| word.ends()).unwrap_or(Verdict::Exited)
-}
-
-/// Writes that engines are at work, which is activity of kind `engine`, now.
-async fn note_work(pass: &Pass, observed: &Observed) -> Result<(), StoreError> {
+/// Writes that engines are at work, which is activity of kind `engine`, now. An engine that does not fit its row says
+/// nothing about the session there.
+async fn note_work(pass: &Pass, post: &Post, observed: &Observed) -> Result<(), StoreError> {
     let limits = pass.config().policy.stop_limits(None);
-    let working: Vec<Id> = observed
-        .set
-        .tracked
-        .iter()
-        .filter(|engine| is_working(&engine.state, &limits))
-        .map(|engine| engine.session_id.clone())
-        .collect();
-    if !pass.request.dry_run && !working.is_empty() {
+    let tracked = observed.set.tracked.iter();
+    let working: Vec<Id> =
+        tracked.filter(|engine| is_working(&engine.state, &limits)).map(|engine| engine.session_id.clone()).collect();
+    if pass.request.dry_run || working.is_empty() {
+        return Ok(());
+    }
+    let fits = |row: &Session| {
+        let engine = observed.engine(&row.id);
+        engine.is_some_and(|engine| stray_case(engine, Some(row), &post.runner.id) == StrayCase::Fits)
+    };
+    let rows = pass.store().find_sessions(&working).await?;
+    let working: Vec<Id> = rows.into_iter().filter(fits).map(|row| row.id).collect();
+    if !working.is_empty() {
         let throttle = pass.config().policy.activity_throttle.0;
         pass.store().note_engine_work(&working, pass.clock().now(), throttle).await?;
     }
@@ -111,24 +115,25 @@ async fn settle_start(pass: &Pass, session: &Session, report: &mut PartReport) -
         }
         Some(_) => report.keep(Verdict::Undetermined),
         None if !start_overdue(session, observed.asked_at, &pass.config().policy) => report.keep(Verdict::NewSession),
-        None => close_failed_start(pass, session, report).await?,
+        None => close_failed_start(pass, session, &observed, report).await?,
     }
     Ok(())
 }
 
-async fn close_failed_start(pass: &Pass, session: &Session, report: &mut PartReport) -> Result<(), StoreError> {
-    let decision = Decision { verdict: Verdict::StartFailed, findings: Vec::new() };
-    if pass.request.dry_run {
-        report.reap(item(
-            session,
-            decision.verdict,
-            Action::WouldClose,
-            "Would close its row: its engine never started.",
-        ));
-    } else if pass.is_paused().await? {
+async fn close_failed_start(
+    pass: &Pass,
+    session: &Session,
+    observed: &Observed,
+    report: &mut PartReport,
+) -> Result<(), StoreError> {
+    if pass.is_paused().await? {
         report.keep(Verdict::Paused);
+    } else if pass.request.dry_run {
+        let why = "Would close its row: its engine never started.";
+        report.reap(item(session, Verdict::StartFailed, Action::WouldClose, why));
     } else {
-        match act::close_unchanged(pass, PART, session, &decision, "").await? {
+        let grounds = act::grounds(pass, session, observed);
+        match act::close_unchanged(pass, PART, grounds, Verdict::StartFailed, "").await? {
             (Closed::Done, item) => report.reap(item),
             (Closed::LostRace, _) => report.keep(Verdict::LostRace),
         }

@@ -1,10 +1,9 @@
 //! Claiming, renewing and releasing the right to drive a session.
 
-use crate::activity::tell_runner;
 use crate::session::{ActivityKind, Id, Session};
 use crate::store::Claim;
 use crate::tools::Tools;
-use crate::verbs::{VerbError, find_open};
+use crate::verbs::{VerbError, find_open, tell};
 
 /// Claims the right to drive a session, or renews one's own claim. A claim older than `driver_stale_after` goes to
 /// whoever claims it. Writes only the claim; the runner is told like of a touch.
@@ -13,13 +12,12 @@ use crate::verbs::{VerbError, find_open};
 /// When there is no such open session, somebody else holds a claim that has not lapsed, or the store fails.
 pub async fn claim(tools: &Tools, id: &Id, driver: &str) -> Result<Session, VerbError> {
     let session = find_open(tools, id).await?;
+    // Before the claim stands: a stop that was decided on without it must find the engine in use.
+    tell(tools, &session, ActivityKind::Copilot).await?;
     let now = tools.clock.now();
     let stale_before = now.minus(tools.config.policy.driver_stale_after.0);
     match tools.store.claim_driver(id, driver, now, stale_before).await? {
-        Claim::Yours => {
-            tell_runner(tools, &session, ActivityKind::Copilot).await?;
-            find_open(tools, id).await
-        }
+        Claim::Yours => find_open(tools, id).await,
         Claim::HeldBy { driver, since } => {
             Err(VerbError::Conflict(format!("{driver} drives session {id} since {since}")))
         }

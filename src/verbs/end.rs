@@ -1,11 +1,10 @@
 //! Ending a session because a person wants it: stop the engine, then close the row.
 
-use crate::policy::Decision;
-use crate::protocol::{EndMode, EndRequest};
+use crate::protocol::{EndMode, EndOutcome, EndRequest};
 use crate::runner_client::{StopAnswer, StopCall};
 use crate::session::{Id, Session};
 use crate::store::{Close, Guard};
-use crate::timeline::{self, Actor};
+use crate::timeline::{self, Actor, Grounds};
 use crate::tools::Tools;
 use crate::verbs::ended::close_gone;
 use crate::verbs::{VerbError, find_open, heard_runner_of};
@@ -32,8 +31,11 @@ pub async fn end(tools: &Tools, id: &Id, actor: &Actor) -> Result<Session, VerbE
     };
     let runner = &session.runner_id;
     match tools.runners.end(&target, &StopCall { request, set_recognised: false }).await {
-        StopAnswer::Stopped(ended) | StopAnswer::AlreadyStopped(ended) => {
-            close_gone(tools, &target, &session, &ended, actor).await?;
+        StopAnswer::Stopped(ended) => {
+            close_gone(tools, &target, (&session, EndOutcome::Stopped), &ended, actor).await?
+        }
+        StopAnswer::AlreadyStopped(ended) => {
+            close_gone(tools, &target, (&session, EndOutcome::AlreadyStopped), &ended, actor).await?;
         }
         StopAnswer::NotTracked => close_untracked(tools, &session, actor).await?,
         StopAnswer::Refused { .. } => {
@@ -55,17 +57,10 @@ pub async fn end(tools: &Tools, id: &Id, actor: &Actor) -> Result<Session, VerbE
 
 /// Closes the row of a session that its runner, which knows all its engines, holds none for.
 async fn close_untracked(tools: &Tools, session: &Session, actor: &Actor) -> Result<(), VerbError> {
-    let decision = Decision { verdict: Verdict::Orphaned, findings: Vec::new() };
-    let now = tools.clock.now();
-    let entry = timeline::closed_without_stop((session, &decision), "", actor, now);
-    let close = Close {
-        session,
-        at: now,
-        reason: decision.verdict.as_str(),
-        guard: Guard::Unchanged,
-        entry: &entry,
-        item: None,
-    };
+    let (now, verdict) = (tools.clock.now(), Verdict::Orphaned);
+    let entry = timeline::closed_without_stop(Grounds::of(session), verdict, "", actor, now);
+    let close =
+        Close { session, at: now, reason: verdict.as_str(), guard: Guard::Unchanged, entry: &entry, item: None };
     tools.store.close_session(&close).await?;
     Ok(())
 }

@@ -1,11 +1,10 @@
 //! Keeping a session from being reaped, with a reason and an end.
 
-use crate::activity::tell_runner;
 use crate::session::{ActivityKind, Id, Session};
 use crate::time::Ms;
 use crate::timeline::{self, Actor};
 use crate::tools::Tools;
-use crate::verbs::{VerbError, find_open};
+use crate::verbs::{VerbError, find_open, tell};
 
 /// The longest time for which a session can be kept at once: no keep without an end that somebody will see.
 const LONGEST_KEEP: Ms = 30 * 24 * crate::time::HOUR;
@@ -25,7 +24,7 @@ pub async fn keep(tools: &Tools, id: &Id, time: Ms, because: &str, actor: &Actor
         return Err(VerbError::Invalid("say why it is to be kept, for whoever reads the timeline".to_owned()));
     }
     let session = find_open(tools, id).await?;
-    tell_runner(tools, &session, ActivityKind::Keep).await?;
+    tell(tools, &session, ActivityKind::Keep).await?;
     let now = tools.clock.now();
     let until = now.plus(time);
     if !tools.store.keep_session(id, until, because, now).await? {

@@ -17,8 +17,9 @@ pub use keep::keep;
 pub use send::send;
 pub use start::{StartWish, Started, start};
 
+use crate::activity::{Heard, tell_runner};
 use crate::runner_client::{Observation, Target};
-use crate::session::{Id, Session};
+use crate::session::{ActivityKind, Id, Session};
 use crate::store::StoreError;
 use crate::timeline::Actor;
 use crate::tools::Tools;
@@ -83,6 +84,24 @@ async fn heard_runner_of(tools: &Tools, runner: &Id) -> Result<Target, VerbError
     let Observation::Live(set) = tools.runners.tracked(&target).await else { return Ok(target) };
     tools.store.remember_runner(runner, (&set).into(), tools.clock.now()).await?;
     Ok(target.seen(&set))
+}
+
+/// Tells the runner of an open session that it is used, before the row says so: no reap can overtake that.
+///
+/// # Errors
+/// When the engine has ended (the row is closed then), the runner holds none or another start, or the store fails. This
+/// was no use of the session then.
+async fn tell(tools: &Tools, session: &Session, kind: ActivityKind) -> Result<(), VerbError> {
+    let (id, runner) = (&session.id, &session.runner_id);
+    match tell_runner(tools, session, kind).await? {
+        Heard::Yes | Heard::Unreached => Ok(()),
+        Heard::Ended(reason) => {
+            close_if_ended(tools, session).await?;
+            Err(VerbError::Ended { id: id.clone(), reason })
+        }
+        Heard::NotTracked => Err(VerbError::Runner(format!("runner {runner} holds no engine for session {id}"))),
+        Heard::Generation => Err(VerbError::Conflict(format!("runner {runner} holds another start of session {id}"))),
+    }
 }
 
 /// Returns who acts, when a person does.

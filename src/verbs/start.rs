@@ -1,6 +1,6 @@
 //! Starting an engine for an owner in a repo: row first, then engine, so that no engine is ever without a row.
 
-use crate::policy::Decision;
+use crate::activity::{Heard, touch_once};
 use crate::protocol::{ForgetRequest, StartRequest, TrackedSession};
 use crate::runner_client::{NoAnswer, SessionReply, Target};
 use crate::session::{ActivityKind, Id, Session, Status};
@@ -8,7 +8,7 @@ use crate::store::{Close, Guard, Inserted};
 use crate::time::UtcMs;
 use crate::timeline::{self, Actor};
 use crate::tools::Tools;
-use crate::verbs::{VerbError, find_open, runner_of};
+use crate::verbs::{VerbError, close_if_ended, find_open, runner_of};
 use crate::verdict::Verdict;
 
 /// What is to be started.
@@ -46,7 +46,7 @@ pub async fn start(tools: &Tools, wish: &StartWish, actor: &Actor) -> Result<Sta
     let session = row(wish, now);
     match tools.store.insert_session(&session, &timeline::started(&session, actor, now)).await? {
         Inserted::Done => {}
-        Inserted::Taken(open) if open.engine == wish.engine => return Ok(Started { session: *open, opened: false }),
+        Inserted::Taken(open) if open.engine == wish.engine => return ensured(tools, *open).await,
         Inserted::Taken(open) => {
             return Err(VerbError::Conflict(format!(
                 "{} has session {} with engine {} open in {}; end it first",
@@ -65,6 +65,15 @@ pub async fn start(tools: &Tools, wish: &StartWish, actor: &Actor) -> Result<Sta
             wish.runner_id, session.id
         ))),
     }
+}
+
+/// Returns the session that is open already; asking for it is a use of it.
+async fn ensured(tools: &Tools, open: Session) -> Result<Started, VerbError> {
+    if let Heard::Ended(reason) = touch_once(tools, &open, ActivityKind::Start).await? {
+        close_if_ended(tools, &open).await?;
+        return Err(VerbError::Ended { id: open.id, reason });
+    }
+    Ok(Started { session: find_open(tools, &open.id).await?, opened: false })
 }
 
 fn row(wish: &StartWish, now: UtcMs) -> Session {
@@ -122,10 +131,9 @@ async fn give_up(
     (session, actor): (&Session, &Actor),
     why: &str,
 ) -> Result<Started, VerbError> {
-    let decision = Decision { verdict: Verdict::StartFailed, findings: Vec::new() };
     let now = tools.clock.now();
-    let entry = timeline::start_failed((session, &decision), why, actor, now);
-    let reason = decision.verdict.as_str();
+    let entry = timeline::start_failed(session, why, actor, now);
+    let reason = Verdict::StartFailed.as_str();
     let close = Close { session, at: now, reason, guard: Guard::Unchanged, entry: &entry, item: None };
     tools.store.close_session(&close).await?;
     let request = ForgetRequest { session_id: session.id.clone(), generation: session.generation };

@@ -12,3 +12,4 @@ mod support;
 mod sweep;
 mod tracked_fixtures;
 mod tracked_fuzz;
+mod worker;

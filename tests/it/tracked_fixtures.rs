@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 use sexton::protocol::tracked::{Answer, Expected, Reading, TrackedSet, read_tracked};
 
 /// What a reply's `.head` file changes; see `fixtures/tracked/README.md`.
-struct Head {
-    status: u16,
-    content_type: Option<String>,
-    content_encoding: Option<String>,
-    age: Option<String>,
-    expected: Expected,
+pub(crate) struct Head {
+    pub(crate) status: u16,
+    pub(crate) content_type: Option<String>,
+    pub(crate) content_encoding: Option<String>,
+    pub(crate) age: Option<String>,
+    pub(crate) expected: Expected,
 }
 
 impl Head {
-    fn of(body: &Path) -> Self {
+    pub(crate) fn of(body: &Path) -> Self {
         let expected = Expected {
             ask: "r4nd0m".to_owned(),
             runner_id: Some("mac-mini".to_owned()),
@@ -56,7 +56,7 @@ impl Head {
     }
 }
 
-fn replies() -> Vec<(String, PathBuf)> {
+pub(crate) fn replies() -> Vec<(String, PathBuf)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/tracked");
     let mut replies: Vec<(String, PathBuf)> = fs::read_dir(folder)
         .unwrap()

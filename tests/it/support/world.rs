@@ -14,7 +14,9 @@ use sexton::sweep::{PartName, PartReport, Request, SweepReport, Trigger, sweep};
 use sexton::time::{HOUR, Ms, Span, UtcMs};
 use sexton::tools::Tools;
 use sexton::verdict::Verdict;
+use sqlx::{Connection, SqliteConnection};
 use tempfile::TempDir;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::support::fake_runner::FakeRunner;
@@ -175,6 +177,47 @@ impl World {
         report
     }
 
+    /// Makes one whole pass at the side, in this world's process.
+    pub(crate) fn spawn_sweep(&self) -> JoinHandle<SweepReport> {
+        spawn_sweep(&self.tools)
+    }
+
+    /// Puts in a session on `mac-mini` that nothing has used for `idle`, with an engine that says the same.
+    pub(crate) async fn held(&self, runner: &FakeRunner, name: &str, idle: Ms) -> Session {
+        let session = self.session(name, idle, |_| ()).await;
+        runner.hold_engine(&session.id, session.generation, silent(idle));
+        session
+    }
+
+    /// Replaces the client by one that gives a stop up after a fifth of a second.
+    pub(crate) fn hurry(&mut self) {
+        let settings = ClientSettings { end_timeout: Span(200), ..settings() };
+        self.tools.runners = Arc::new(HttpRunners::new(&settings).unwrap());
+    }
+
+    /// Reads every row of every table, as one text.
+    pub(crate) async fn dump(&self) -> String {
+        let mut connection = self.connection().await;
+        let sql = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name";
+        let tables: Vec<String> = sqlx::query_scalar(sql).fetch_all(&mut connection).await.unwrap();
+        let mut dump = String::new();
+        for table in tables {
+            let sql = format!("SELECT name FROM pragma_table_info('{table}')");
+            let names: Vec<String> = rows(&mut connection, sql).await;
+            let columns: Vec<String> = names.iter().map(|name| format!("quote(\"{name}\")")).collect();
+            let sql = format!("SELECT {} FROM \"{table}\" ORDER BY 1", columns.join(" || ',' || "));
+            for row in rows(&mut connection, sql).await {
+                dump.push_str(&format!("{table}: {row}\n"));
+            }
+        }
+        dump
+    }
+
+    /// Opens a connection to the store's file beside the store, as another program would.
+    pub(crate) async fn connection(&self) -> SqliteConnection {
+        SqliteConnection::connect(&store_url(&self.folder)).await.unwrap()
+    }
+
     /// Reads a session that must exist.
     pub(crate) async fn read(&self, session: &Session) -> Session {
         self.store().find_session(&session.id).await.unwrap().unwrap()
@@ -215,19 +258,36 @@ pub(crate) fn silent(ms: Ms) -> EngineState {
 
 /// A client with limits that a test can wait for.
 pub(crate) fn client() -> HttpRunners {
-    let settings = ClientSettings {
+    HttpRunners::new(&settings()).unwrap()
+}
+
+fn settings() -> ClientSettings {
+    ClientSettings {
         connect_timeout: Span(1_000),
         timeout: Span(1_000),
         end_timeout: Span(1_000),
         response_bytes: 1 << 20,
-    };
-    HttpRunners::new(&settings).unwrap()
+    }
+}
+
+/// Makes one whole pass at the side.
+pub(crate) fn spawn_sweep(tools: &Tools) -> JoinHandle<SweepReport> {
+    let tools = tools.clone();
+    tokio::spawn(async move {
+        let report = sweep(&tools, Request::all(Trigger::Manual), CancellationToken::new()).await.unwrap();
+        assert_adds_up(&report);
+        report
+    })
+}
+
+async fn rows(connection: &mut SqliteConnection, sql: String) -> Vec<String> {
+    sqlx::query_scalar(sqlx::AssertSqlSafe(sql)).fetch_all(connection).await.unwrap()
 }
 
 pub(crate) fn id(text: &str) -> Id {
     text.parse().unwrap()
 }
 
-fn store_url(folder: &TempDir) -> String {
+pub(crate) fn store_url(folder: &TempDir) -> String {
     format!("sqlite://{}/sexton.db", folder.path().display())
 }

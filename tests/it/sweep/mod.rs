@@ -1,3 +1,16 @@
 //! Passes over a real store against scripted runners.
 
+mod activity;
+mod foreign;
 mod idle;
+//mod kill;
+mod machine_gone;
+mod orphans;
+//mod sentences;
+mod sleep;
+mod starting;
+mod stop_failed;
+mod strays;
+mod tracked_set;
+//mod without;
+//mod worlds;

@@ -19,7 +19,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-pub(crate) use script::{Answering, Call, FakeEngine, Raw, Script, Stop, Verb};
+pub(crate) use script::{Answering, Call, FakeEngine, Guard, Raw, Script, Stop, Verb};
 
 /// The point in a call at which a test acts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,6 +118,11 @@ impl FakeRunner {
         of(&calls).unwrap()
     }
 
+    /// Takes all hooks back.
+    pub(crate) fn unhook(&self) {
+        self.shared.hooks.lock().unwrap().clear();
+    }
+
     /// Runs `hook` at that point of every call of this kind, before the call goes on.
     pub(crate) fn hook<F, R>(&self, verb: Verb, when: When, hook: F)
     where
@@ -195,8 +200,13 @@ pub(crate) struct Gate {
 impl Gate {
     /// Waits until a call stands at the gate.
     pub(crate) async fn reached(&self) {
+        self.reached_by(1).await;
+    }
+
+    /// Waits until so many calls have come to the gate.
+    pub(crate) async fn reached_by(&self, calls: usize) {
         let mut reached = self.reached.subscribe();
-        let waiting = reached.wait_for(|count| *count > 0);
+        let waiting = reached.wait_for(|count| *count >= calls);
         drop(tokio::time::timeout(Duration::from_secs(30), waiting).await.expect("no call came to the gate"));
     }
 

@@ -112,6 +112,21 @@ pub(crate) struct Stop {
     pub(crate) generation: i64,
     /// When, on the runner's clock.
     pub(crate) at: UtcMs,
+    /// What the engine was doing right then.
+    pub(crate) state: EngineState,
+}
+
+/// A guard that a runner may lack, to show what it is there for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Guard {
+    /// It compares the generation of a stop with that of its engine.
+    Generation,
+    /// It refuses a stop that rests on an old answer.
+    Stamp,
+    /// It keeps a record of each end until it is told to forget.
+    Records,
+    /// It checks the condition of a stop itself.
+    Condition,
 }
 
 /// An engine that the fake holds.
@@ -165,6 +180,8 @@ pub(crate) struct Script {
     pub(crate) foreign: bool,
     /// As a foreign one, it lists objects with the engines' states instead of bare ids.
     pub(crate) tells_states: bool,
+    /// The guard that it lacks.
+    pub(crate) lacks: Option<Guard>,
     /// The token that it wants; none wants none.
     pub(crate) secret: Option<String>,
     pub(crate) engines: BTreeMap<Id, FakeEngine>,
@@ -187,6 +204,7 @@ impl Script {
             complete: true,
             foreign: false,
             tells_states: false,
+            lacks: None,
             secret: None,
             engines: BTreeMap::new(),
             ended: Vec::new(),
@@ -195,6 +213,12 @@ impl Script {
             always: HashMap::new(),
             once: Vec::new(),
         }
+    }
+
+    /// Takes all orders back.
+    pub(crate) fn behave(&mut self) {
+        self.always.clear();
+        self.once.clear();
     }
 
     /// Returns how to answer this call: an order for the session before one for all, a single one before a lasting one.

@@ -100,7 +100,7 @@ fn decide(shared: &Shared, call: &Call) -> (Answering, Raw) {
         answering = *then;
     }
     let raw = match &answering {
-        Answering::Raw(raw) => raw.clone(),
+        Answering::Raw(raw) => with_ask(raw, call),
         Answering::Refuse(because) => {
             script.about(call, 409, &json!({"outcome": EndOutcome::Refused, "because": because, "idle_ms": 0}))
         }
@@ -115,6 +115,15 @@ fn decide(shared: &Shared, call: &Call) -> (Answering, Raw) {
         | Answering::DoThen(_) => Raw::bare(500),
     };
     (answering, raw)
+}
+
+/// Puts the real `ask` in place of the one that the stored replies hold.
+fn with_ask(raw: &Raw, call: &Call) -> Raw {
+    let ask = call.query.strip_prefix("ask=").unwrap_or_default();
+    match String::from_utf8(raw.body.clone()) {
+        Ok(text) => Raw { body: text.replace("r4nd0m", ask).into_bytes(), ..raw.clone() },
+        Err(_) => raw.clone(),
+    }
 }
 
 fn altered(raw: Raw, change: &Value) -> Raw {

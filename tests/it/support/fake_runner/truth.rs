@@ -10,7 +10,7 @@ use sexton::protocol::{
 use sexton::session::Id;
 use sexton::time::{Ms, SECOND};
 
-use crate::support::fake_runner::{Call, FakeEngine, Raw, Script, Stop, Verb};
+use crate::support::fake_runner::{Call, FakeEngine, Guard, Raw, Script, Stop, Verb};
 
 /// How old the answer may be that a stop rests on.
 const STAMP_HOLDS: Ms = 60 * SECOND;
@@ -99,12 +99,12 @@ impl Script {
         };
         let state = engine.state_at(clock.awake());
         let idle = state.idle_ms.value();
-        if engine.generation != request.generation {
+        if engine.generation != request.generation && self.lacks != Some(Guard::Generation) {
             let highest = self.highest_ended.get(&request.session_id).copied();
             return self.refuse(call, Because::Generation, idle, highest);
         }
         if request.mode == EndMode::IfIdle {
-            if !self.is_fresh(request.stamp.as_deref(), clock.elapsed()) {
+            if self.lacks != Some(Guard::Stamp) && !self.is_fresh(request.stamp.as_deref(), clock.elapsed()) {
                 return self.refuse(call, Because::Stale, idle, None);
             }
             let Some(limits) = request.limits else {
@@ -112,12 +112,17 @@ impl Script {
             };
             match may_stop(&state, &limits) {
                 EngineSays::MayStop(_) => {}
+                _ if self.lacks == Some(Guard::Condition) => {}
                 EngineSays::Protected { because, .. } => return self.refuse(call, because, idle, None),
                 EngineSays::Undetermined => return self.refuse(call, Because::Active, idle, None),
             }
         }
         self.stop(request, clock);
         let record = self.record_of(&request.session_id, request.generation).unwrap();
+        if self.lacks == Some(Guard::Records) {
+            self.ended.pop();
+            self.highest_ended.remove(&request.session_id);
+        }
         self.about_end(call, EndOutcome::Stopped, &record)
     }
 
@@ -148,8 +153,9 @@ impl Script {
     }
 
     fn stop(&mut self, request: &EndRequest, clock: &dyn Clock) {
-        let EndRequest { session_id, generation, .. } = request.clone();
-        self.stops.push(Stop { session_id, generation, at: clock.now() });
+        let engine = &self.engines[&request.session_id];
+        let (generation, state) = (engine.generation, engine.state_at(clock.awake()));
+        self.stops.push(Stop { session_id: request.session_id.clone(), generation, at: clock.now(), state });
         self.end_by_itself(&request.session_id, &request.reason, clock);
         if let Some((_, record)) = self.ended.last_mut() {
             record.sweep_id = request.sweep_id.clone();
@@ -261,7 +267,8 @@ impl Script {
             (Verb::End, Some(session_id)) => match self.engines.remove(session_id) {
                 Some(engine) => {
                     let session_id = session_id.clone();
-                    self.stops.push(Stop { session_id, generation: engine.generation, at: clock.now() });
+                    let state = engine.state_at(clock.awake());
+                    self.stops.push(Stop { session_id, generation: engine.generation, at: clock.now(), state });
                     Raw::bare(200)
                 }
                 None => Raw::bare(404),
