@@ -8,13 +8,12 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::api::access::Caller;
-use crate::api::activity;
 use crate::api::body::{Body, Query};
 use crate::api::error::{ApiError, ErrorCode};
 use crate::api::owned::Owned;
 use crate::api::page::{self, Page};
 use crate::api::state::{Api, Shared};
-use crate::session::{ActivityKind, Id, Session};
+use crate::session::{Id, Session};
 use crate::store::SessionFilter;
 use crate::verbs::{self, StartWish, Started, person};
 
@@ -107,19 +106,11 @@ pub(super) async fn ensure(
     Ok(Json(Ensured { session, opened }))
 }
 
-/// Starts an engine, or uses the one that is there; where its runner says that it has just ended, starts a new one.
+/// Starts an engine, or uses the one that is there; its runner has heard of it either way.
 async fn start(api: &Api, wish: &StartWish) -> Result<Started, ApiError> {
-    let actor = person(api.tools(), &wish.owner);
-    let started = verbs::start(api.tools(), wish, &actor).await?;
-    if started.opened {
-        api.worker.recorder.hear(&started.session);
-        return Ok(started);
-    }
-    match activity::touch(api, &started.session, ActivityKind::Start).await {
-        Err(error) if error.code == ErrorCode::Ended => Ok(verbs::start(api.tools(), wish, &actor).await?),
-        Err(error) if error.code == ErrorCode::Store => Err(error),
-        _ => Ok(started),
-    }
+    let started = verbs::start(api.tools(), wish, &person(api.tools(), &wish.owner)).await?;
+    api.worker.recorder.hear(&started.session);
+    Ok(started)
 }
 
 fn absolute(repo: String) -> Result<String, ApiError> {

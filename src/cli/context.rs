@@ -10,7 +10,7 @@ use crate::config::{Config, ConfigError, Environment, LimitsConfig, LogConfig, P
 use crate::metrics::Metrics;
 use crate::runner_client::{ClientSettings, HttpRunners};
 use crate::session::Id;
-use crate::store::Store;
+use crate::store::{Store, StoreError};
 use crate::tools::Tools;
 
 /// A filter of the log for this one call, whatever the settings say.
@@ -39,10 +39,19 @@ impl Context {
         Ok(Self { config: Arc::new(loaded.config), file: loaded.file, paths: Paths::new(env.clone()), env })
     }
 
-    /// Returns whose sessions these are.
+    /// Returns the name of the person at the command line, for the timeline.
     #[must_use]
-    pub fn owner(&self) -> String {
+    pub fn person(&self) -> String {
         self.paths.owner(&self.config)
+    }
+
+    /// Returns whose sessions these are: the configured owner, else whose the store is already, else who runs this.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn owner(&self, store: &Store) -> Result<String, StoreError> {
+        let found = if self.config.owner.is_empty() { store.find_owner().await? } else { None };
+        Ok(found.unwrap_or_else(|| self.person()))
     }
 
     /// Returns the log's settings for a daemon, or for a command that lives for one call: such a command prints what it

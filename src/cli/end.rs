@@ -13,7 +13,7 @@ use crate::verbs;
 /// # Errors
 /// When the session stays open, and why.
 pub(crate) async fn run(context: &Context, tools: &Tools, args: EndArgs) -> anyhow::Result<Outcome> {
-    let actor = verbs::person(tools, &context.owner());
+    let actor = verbs::person(tools, &context.person());
     let session = verbs::end(tools, &args.id, &actor).await?;
     let filter = EntryFilter {
         session: Some(session.id.clone()),

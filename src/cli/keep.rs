@@ -12,7 +12,7 @@ use crate::verbs;
 /// # Errors
 /// When there is no such open session, or the time or the reason cannot be taken.
 pub(crate) async fn run(context: &Context, tools: &Tools, args: KeepArgs) -> anyhow::Result<Outcome> {
-    let actor = verbs::person(tools, &context.owner());
+    let actor = verbs::person(tools, &context.person());
     let session = verbs::keep(tools, &args.id, args.time.0, &args.because, &actor).await?;
     let until = session.keep_until.map(output::time).unwrap_or_default();
     output::line(format_args!("Session {} is kept for {}, until {until} UTC.", session.id, spoken(args.time.0)))?;

@@ -12,7 +12,7 @@ use crate::tools::Tools;
 /// When the store fails.
 pub(crate) async fn pause(context: &Context, tools: &Tools, args: WhyArgs) -> anyhow::Result<Outcome> {
     let because = args.because.map(|why| format!(": {why}")).unwrap_or_default();
-    let note = format!("by {} since {}{because}", context.owner(), tools.clock.now());
+    let note = format!("by {} since {}{because}", context.person(), tools.clock.now());
     tools.store.set_setting(PAUSED, &note).await?;
     output::line("Paused: sweeps decide and report, and act on nothing. `sexton resume` lets them act again.")?;
     Ok(Outcome::Done)

@@ -12,6 +12,7 @@ pub(crate) async fn run(context: &Context) -> anyhow::Result<Outcome> {
     let shutdown = signals::shutdown()?;
     let listener = listen::bind("server.listen", context.config.server.listen).await?;
     let tools = context.tools().await?;
-    api::serve(tools, context.owner(), listener, shutdown).await?;
+    let owner = context.owner(&tools.store).await?;
+    api::serve(tools, owner, listener, shutdown).await?;
     Ok(Outcome::Done)
 }

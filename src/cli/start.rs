@@ -22,7 +22,7 @@ pub(crate) async fn run(context: &Context, tools: &Tools, args: StartArgs) -> an
     if runner_id == context.config.runner.id && tools.store.find_runner(&runner_id).await?.is_none() {
         enrol_if_it_answers(context, tools).await?;
     }
-    let owner = context.owner();
+    let owner = context.owner(&tools.store).await?;
     let actor = verbs::person(tools, &owner);
     let wish = StartWish { owner, repo, engine: args.engine, runner_id, args: args.args };
     let started = verbs::start(tools, &wish, &actor).await?;

@@ -42,10 +42,11 @@ pub(crate) async fn run(context: &Context, tools: &Tools, args: TokensArgs) -> a
 /// # Errors
 /// When another owner is named, or the store fails.
 pub(crate) async fn create(context: &Context, tools: &Tools, owner: &str, scopes: &Scopes) -> anyhow::Result<Secret> {
-    let own = context.owner();
-    if owner != own {
+    let configured = Some(context.config.owner.clone()).filter(|own| !own.is_empty());
+    let own = if configured.is_some() { configured } else { tools.store.find_owner().await? };
+    if let Some(own) = own.filter(|own| own != owner) {
         bail!(
-            "this version serves one owner on this machine only, and that is {own:?}; the setting `owner` names another"
+            "this version serves one owner on this machine only, and that is {own:?}; name that one, or see the setting `owner`"
         );
     }
     let existing = tools.store.list_tokens().await?;

@@ -47,7 +47,8 @@ pub(crate) async fn run(context: &Context, args: UpArgs) -> anyhow::Result<Outco
         local.id,
         local.url
     ))?;
-    let served = api::serve(tools, context.owner(), listener, shutdown).await;
+    let owner = context.owner(&tools.store).await?;
+    let served = api::serve(tools, owner, listener, shutdown).await;
     output::remark(format_args!(
         "The worker has stopped. Runner {} and its engines go on; `sexton up` finds them again.",
         local.id
@@ -131,6 +132,6 @@ async fn make_token(context: &Context, tools: &Tools) -> anyhow::Result<()> {
         return Ok(());
     }
     let scopes = "admin".parse().map_err(|why: String| anyhow::anyhow!(why))?;
-    let made = tokens::create(context, tools, &context.owner(), &scopes).await?;
+    let made = tokens::create(context, tools, &context.owner(&tools.store).await?, &scopes).await?;
     secret::write(&file, made.expose()).with_context(unusable)
 }

@@ -99,6 +99,18 @@ impl Store {
         Ok(count.unsigned_abs())
     }
 
+    /// Finds whose store this is: the owner of a token that is not revoked, else of a session; none when it is nobody's yet.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn find_owner(&self) -> Result<Option<String>, StoreError> {
+        let sql = "SELECT owner_id FROM (
+                SELECT 1 AS place, owner_id FROM tokens WHERE revoked_at IS NULL
+                UNION ALL SELECT 2, (SELECT min(owner_id) FROM sessions WHERE owner_id IS NOT NULL)) AS owners
+            WHERE owner_id IS NOT NULL ORDER BY place LIMIT 1";
+        sqlx::query_scalar(sql).fetch_optional(self.reader()).await.at(self)
+    }
+
     /// Revokes a token; false when there is none of that id, or it is revoked already.
     ///
     /// # Errors

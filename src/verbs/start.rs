@@ -35,45 +35,66 @@ pub struct Started {
     pub opened: bool,
 }
 
-/// Starts an engine, or returns the session that the owner has open in that repo already.
+/// Starts an engine, or returns the session that the owner has open in that repo already, which is a use of it. Where that
+/// one's runner says that its engine has ended, its row is closed and a new session opened.
 ///
 /// # Errors
 /// When the owner has another engine open there, the runner cannot start it (the row is closed as `start_failed`, unless
 /// nobody knows whether the engine runs: then the next passes settle it), or the store fails.
 pub async fn start(tools: &Tools, wish: &StartWish, actor: &Actor) -> Result<Started, VerbError> {
     let target = runner_of(tools, &wish.runner_id).await?;
+    let open = match open_row(tools, wish, actor).await? {
+        Ok(session) => return launch(tools, &target, (&session, actor), wish).await,
+        Err(open) => open,
+    };
+    let Heard::Ended(reason) = touch_once(tools, &open, ActivityKind::Start).await? else {
+        return Ok(Started { session: find_open(tools, &open.id).await?, opened: false });
+    };
+    close_if_ended(tools, &open).await?;
+    match open_row(tools, wish, actor).await? {
+        Ok(session) => launch(tools, &target, (&session, actor), wish).await,
+        Err(_) => Err(VerbError::Ended { id: open.id, reason }),
+    }
+}
+
+/// Puts in the row of a new session; or returns the one that is open there with the same engine.
+async fn open_row(tools: &Tools, wish: &StartWish, actor: &Actor) -> Result<Result<Session, Session>, VerbError> {
     let now = tools.clock.now();
     let session = row(wish, now);
     match tools.store.insert_session(&session, &timeline::started(&session, actor, now)).await? {
-        Inserted::Done => {}
-        Inserted::Taken(open) if open.engine == wish.engine => return ensured(tools, *open).await,
-        Inserted::Taken(open) => {
-            return Err(VerbError::Conflict(format!(
-                "{} has session {} with engine {} open in {}; end it first",
-                wish.owner, open.id, open.engine, wish.repo
-            )));
-        }
-    }
-    match tools.runners.start(&target, &request(&session, wish)).await {
-        Ok(SessionReply::Done(engine)) => opened(tools, &session, engine.as_deref()).await,
-        Ok(SessionReply::Refused { message, .. }) => give_up(tools, &target, (&session, actor), &message).await,
-        Ok(SessionReply::Unsupported) => give_up(tools, &target, (&session, actor), "it cannot start engines").await,
-        Ok(SessionReply::Ended { reason }) => give_up(tools, &target, (&session, actor), &reason).await,
-        Err(NoAnswer::Unconnected(why)) => give_up(tools, &target, (&session, actor), &why).await,
-        Ok(SessionReply::NotTracked | SessionReply::Generation { .. }) | Err(_) => Err(VerbError::Runner(format!(
-            "runner {} did not say whether session {} runs; the next passes settle it",
-            wish.runner_id, session.id
+        Inserted::Done => Ok(Ok(session)),
+        Inserted::Taken(open) if open.engine == wish.engine => Ok(Err(*open)),
+        Inserted::Taken(open) => Err(VerbError::Conflict(format!(
+            "{} has session {} with engine {} open in {}; end it first",
+            wish.owner, open.id, open.engine, wish.repo
         ))),
     }
 }
 
-/// Returns the session that is open already; asking for it is a use of it.
-async fn ensured(tools: &Tools, open: Session) -> Result<Started, VerbError> {
-    if let Heard::Ended(reason) = touch_once(tools, &open, ActivityKind::Start).await? {
-        close_if_ended(tools, &open).await?;
-        return Err(VerbError::Ended { id: open.id, reason });
-    }
-    Ok(Started { session: find_open(tools, &open.id).await?, opened: false })
+/// The refusals after which there is certainly no engine.
+const NOT_STARTED: [&str; 5] = ["start_failed", "unknown_engine", "not_ready", "busy", "bad_request"];
+
+/// Starts the engine of a row that was just made.
+async fn launch(
+    tools: &Tools,
+    target: &Target,
+    (session, actor): (&Session, &Actor),
+    wish: &StartWish,
+) -> Result<Started, VerbError> {
+    let why = match tools.runners.start(target, &request(session, wish)).await {
+        Ok(SessionReply::Done(engine)) => return opened(tools, session, engine.as_deref()).await,
+        Ok(SessionReply::Refused { outcome, message }) if NOT_STARTED.contains(&outcome.as_str()) => message,
+        Ok(SessionReply::Unsupported) => "it cannot start engines".to_owned(),
+        Ok(SessionReply::Ended { reason }) => reason,
+        Err(NoAnswer::Unconnected(why)) => why,
+        Ok(SessionReply::Refused { .. } | SessionReply::NotTracked | SessionReply::Generation { .. }) | Err(_) => {
+            return Err(VerbError::Runner(format!(
+                "runner {} did not say whether session {} runs; the next passes settle it",
+                wish.runner_id, session.id
+            )));
+        }
+    };
+    give_up(tools, target, (session, actor), &why).await
 }
 
 fn row(wish: &StartWish, now: UtcMs) -> Session {

@@ -57,7 +57,7 @@ async fn add(context: &Context, tools: &Tools, wish: AddRunner) -> anyhow::Resul
     let known = tools.store.find_runner(&runner.id).await?.is_some();
     tools.store.add_runner(&runner).await?;
     let (done, id, url) = (if known { "changed" } else { "enrolled" }, &runner.id, &runner.url);
-    output::line(format_args!("Runner {id} is {done} at {url}, for {}.", output::escape(&context.owner())))?;
+    output::line(format_args!("Runner {id} is {done} at {url}, for {}.", output::escape(&context.person())))?;
     Ok(Outcome::Done)
 }
 

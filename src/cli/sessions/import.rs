@@ -23,7 +23,7 @@ pub(crate) async fn run(context: &Context, tools: &Tools, file: &Path) -> anyhow
     let bytes = read(file).with_context(|| format!("cannot read {name}"))?;
     let lines = parse(&bytes).map_err(|fault| anyhow!("{name} {fault}; nothing was imported"))?;
     let sessions: Vec<Session> = lines.iter().map(|(_, session)| session.clone()).collect();
-    let (owner, now) = (context.owner(), tools.clock.now());
+    let (owner, now) = (context.owner(&tools.store).await?, tools.clock.now());
     let actor = verbs::person(tools, &owner);
     let imported = tools.store.import_and_tell(&sessions, &owner, |row| timeline::imported(row, &actor, now)).await?;
     match imported {

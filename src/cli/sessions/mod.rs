@@ -53,7 +53,8 @@ pub(crate) async fn run(context: &Context, tools: &Tools, args: SessionsArgs) ->
         let next = listed.last().filter(|_| more).map(|listed| listed.session.id.clone());
         output::json(&json!({ "items": listed, "next": next }))?;
     } else {
-        print(context, &listed, tools.clock.now(), more)?;
+        let own = context.owner(&tools.store).await?;
+        print(&own, &listed, tools.clock.now(), more)?;
     }
     Ok(Outcome::Done)
 }
@@ -72,12 +73,11 @@ fn look(session: Session, live: &BTreeMap<Id, Live>) -> Listed {
     Listed { state: state::word(&session, answer, process.as_ref()), process, session }
 }
 
-fn print(context: &Context, listed: &[Listed], now: UtcMs, more: bool) -> std::io::Result<()> {
+fn print(own: &str, listed: &[Listed], now: UtcMs, more: bool) -> std::io::Result<()> {
     if listed.is_empty() {
         return output::line("There are no sessions; `sexton start ENGINE --repo DIR` opens one.");
     }
-    let own = context.owner();
-    let others = listed.iter().any(|listed| listed.session.owner_id.as_deref() != Some(&own));
+    let others = listed.iter().any(|listed| listed.session.owner_id.as_deref() != Some(own));
     let mut header = vec!["SESSION", "STATE", "ENGINE", "RUNNER", "LAST USED", "MEMORY", "CPU"];
     header.extend(others.then_some("OWNER"));
     header.push("REPO");
