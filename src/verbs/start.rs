@@ -35,8 +35,9 @@ pub struct Started {
     pub opened: bool,
 }
 
-/// Starts an engine, or returns the session that the owner has open in that repo already, which is a use of it. Where that
-/// one's runner says that its engine has ended, its row is closed and a new session opened.
+/// Starts an engine, or returns the session that the owner has open in that repo already, which is a use of it.
+///
+/// Where that one's runner says that its engine has ended, its row is closed and a new session opened.
 ///
 /// # Errors
 /// When the owner has another engine open there, the runner cannot start it (the row is closed as `start_failed`, unless

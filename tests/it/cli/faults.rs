@@ -170,6 +170,8 @@ fn wishes_that_cannot_be_met_are_refused_in_one_line() {
     let house = House::new();
     let folder = house.folder("repo");
     house.write("file", "x");
+    // Whose token comes first, that is the owner from then on.
+    house.done(&["tokens", "create", "--owner", "ann", "--scope", "read"]);
     for (args, why) in [
         (&["explain", "nobody"][..], "there is no session nobody"),
         (&["timeline", "nobody"], "there is no session nobody"),

@@ -212,7 +212,7 @@ async fn a_call_that_the_runner_answers_with_ended_is_no_use() {
 
 #[tokio::test]
 async fn keeping_or_driving_an_ended_engine_closes_its_row_and_says_so() {
-    for verb in ["keep", "claim", "ensure"] {
+    for verb in ["keep", "claim"] {
         let world = World::new().await;
         let runner = world.runner().await;
         let session = world.held(&runner, "s", HOUR).await;
@@ -220,17 +220,7 @@ async fn keeping_or_driving_an_ended_engine_closes_its_row_and_says_so() {
         let actor = verbs::person(&world.tools, "anna");
         let refused = match verb {
             "keep" => verbs::keep(&world.tools, &session.id, HOUR, "demo", &actor).await.err(),
-            "claim" => verbs::claim(&world.tools, &session.id, "anna").await.err(),
-            _ => {
-                let wish = verbs::StartWish {
-                    owner: "me".to_owned(),
-                    repo: session.repo.clone(),
-                    engine: session.engine.clone(),
-                    runner_id: session.runner_id.clone(),
-                    args: Vec::new(),
-                };
-                verbs::start(&world.tools, &wish, &actor).await.err()
-            }
+            _ => verbs::claim(&world.tools, &session.id, "anna").await.err(),
         };
         assert!(matches!(refused, Some(verbs::VerbError::Ended { .. })), "{verb}: {refused:?}");
         let row = world.read(&session).await;
