@@ -1,17 +1,13 @@
 //! What outlives a runner: its identity, its epoch and its end records, but no engine.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use sexton::clock::SystemClock;
-use sexton::runner::Runner;
-use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
 
 use crate::support::processes::{is_alive, parent, sleeping, unique};
-use crate::support::runner::{SECRET, TestRunner, ended, settings};
+use crate::support::runner::{SECRET, TestRunner, ended};
 
 /// A runner in a process of its own, so that it can be killed.
 struct Daemon {
@@ -20,22 +16,33 @@ struct Daemon {
 }
 
 impl Daemon {
+    /// Runs `sexton runner` on the state that lies in `home`.
     async fn start(home: &tempfile::TempDir) -> Self {
-        let address = home.path().join("address");
-        let _ = std::fs::remove_file(&address);
-        let process = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "runner::restarts::daemon", "--ignored", "--nocapture"])
-            .env("TEST_HOME", home.path())
+        let port = free_port();
+        let config = home.path().join("config.toml");
+        std::fs::write(&config, daemon_settings(home.path(), port)).unwrap();
+        let process = Command::new(env!("CARGO_BIN_EXE_sexton"))
+            .arg("--config")
+            .arg(&config)
+            .arg("runner")
             .stdout(Stdio::null())
+            .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let base = loop {
-            match std::fs::read_to_string(&address) {
-                Ok(text) => break text,
-                Err(_) => tokio::time::sleep(std::time::Duration::from_millis(5)).await,
+        let daemon = Self { process, base: format!("http://127.0.0.1:{port}") };
+        daemon.answers().await;
+        daemon
+    }
+
+    /// Waits until it answers at all; what it says is the tests' business.
+    async fn answers(&self) {
+        for _ in 0..2_000 {
+            if self.post("touch", &Value::Null).send().await.is_ok() {
+                return;
             }
-        };
-        Self { process, base }
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        panic!("the runner at {} does not answer", self.base);
     }
 
     fn post(&self, verb: &str, body: &Value) -> reqwest::RequestBuilder {
@@ -60,16 +67,18 @@ impl Daemon {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "run by other tests as a process of its own"]
-async fn daemon() {
-    let Ok(home) = std::env::var("TEST_HOME").map(PathBuf::from) else { return };
-    let runner = Runner::open(settings(&home, Arc::new(SystemClock))).unwrap();
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let beside = home.join("address.new");
-    std::fs::write(&beside, format!("http://{}", listener.local_addr().unwrap())).unwrap();
-    std::fs::rename(beside, home.join("address")).unwrap();
-    sexton::runner::serve(runner, listener, CancellationToken::new()).await.unwrap();
+/// Settings of a runner process that a [`TestRunner`] can follow on the same state.
+fn daemon_settings(home: &Path, port: u16) -> String {
+    let home = home.display();
+    format!(
+        "[runner]\nlisten = \"127.0.0.1:{port}\"\nid = \"runner-1\"\nstate_dir = \"{home}/state\"\n\
+         token_file = \"{home}/secret\"\nstdin_grace = \"200ms\"\nengine_term_grace = \"200ms\"\n\
+         tree_term_grace = \"200ms\"\n[engines.sh]\ncommand = [\"sh\", \"-c\"]\n"
+    )
+}
+
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 /// Installs what the client of a bare daemon needs.
