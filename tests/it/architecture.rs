@@ -133,7 +133,7 @@ fn sources() -> Vec<Source> {
     let mut found = Vec::new();
     collect(&root, &mut found);
     found.retain(|path| !path.ends_with("tests.rs") && path.extension().is_some_and(|end| end == "rs"));
-    found.into_iter().map(|path| read(&root, path)).collect()
+    found.into_iter().map(|path| read(&root, &path)).collect()
 }
 
 fn collect(folder: &Path, found: &mut Vec<PathBuf>) {
@@ -143,11 +143,11 @@ fn collect(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-fn read(root: &Path, path: PathBuf) -> Source {
+fn read(root: &Path, path: &Path) -> Source {
     let relative = path.strip_prefix(root).unwrap();
     let first = relative.components().next().unwrap().as_os_str().to_str().unwrap();
     let module = first.trim_end_matches(".rs").to_owned();
-    let text = fs::read_to_string(&path).unwrap();
+    let text = fs::read_to_string(path).unwrap();
     let code =
         text.lines().take_while(|line| line.trim() != "#[cfg(test)]" || text.contains("#[cfg(test)]\nmod tests;"));
     let lines = code
@@ -184,6 +184,16 @@ fn dependencies_point_down_only() {
         }
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn the_table_has_no_circle() {
+    for (at, (module, may_use)) in MAY_USE.iter().enumerate() {
+        for used in *may_use {
+            let place = MAY_USE.iter().position(|(name, _)| name == used);
+            assert!(place.is_some_and(|place| place < at), "{module} may use {used}, which must stand above it");
+        }
+    }
 }
 
 #[test]
