@@ -349,18 +349,16 @@ fn how_it_left(ended: &Ended) -> Option<String> {
     let after = |stage: &str| ended.stages.iter().find(|taken| taken.stage == stage).map(|taken| taken.at_ms);
     let gone = after("empty");
     let means = [
-        ("sigkill", "It had to be killed"),
-        ("sigterm_tree", "Its processes left after SIGTERM to all of them"),
-        ("sigterm_engine", "It left after SIGTERM"),
-        ("stdin_closed", "The engine left on its own"),
+        ("sigkill", "The engine had to be killed and was gone", "after SIGKILL"),
+        ("sigterm_tree", "The engine left", "after SIGTERM to all its processes"),
+        ("sigterm_engine", "The engine left", "after SIGTERM"),
+        ("stdin_closed", "The engine left on its own", "after stdin closed"),
     ];
-    let how = means.into_iter().find_map(|(stage, text)| {
+    let how = means.into_iter().find_map(|(stage, text, since)| {
         let began = after(stage)?;
-        let took = gone.map(|at| spoken((at - began).max(0)));
-        Some(match (stage, took) {
-            ("stdin_closed", Some(took)) => format!("{text} {took} after stdin closed"),
-            (_, Some(took)) => format!("{text}, {took} later"),
-            (_, None) => text.to_owned(),
+        Some(match gone {
+            Some(at) => format!("{text} {} {since}", spoken((at - began).max(0))),
+            None => format!("{text} {since}"),
         })
     });
     let freed = ended.freed_bytes.filter(|bytes| *bytes > 0).map(|bytes| format!("{} freed", size(bytes)));

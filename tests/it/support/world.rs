@@ -40,8 +40,18 @@ impl World {
     /// Makes a world with changed settings.
     pub(crate) async fn with(change: impl FnOnce(&mut Config)) -> Self {
         let folder = tempfile::tempdir().unwrap();
+        let url = store_url(&folder);
+        Self::made(folder, &url, change).await
+    }
+
+    /// Makes a world on a store that another process made, at the time at which its world began.
+    pub(crate) async fn on(url: &str) -> Self {
+        Self::made(tempfile::tempdir().unwrap(), url, |_| ()).await
+    }
+
+    async fn made(folder: TempDir, url: &str, change: impl FnOnce(&mut Config)) -> Self {
         let clock = ManualClock::at(NOON);
-        let store = Store::open(&store_url(&folder)).await.unwrap();
+        let store = Store::open(url).await.unwrap();
         let mut config = Config::defaults();
         change(&mut config);
         let tools = Tools {

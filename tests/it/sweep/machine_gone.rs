@@ -150,6 +150,7 @@ async fn back_again(state: sexton::protocol::EngineState) -> (World, crate::supp
     world.clock.advance(HOUR);
     world.sweep().await;
     assert_closed_as_gone(&world, &session).await;
+    world.clock.advance(1);
     let held: Id = session.id.clone();
     runner.hold_engine(&held, 1, state);
     runner.restart().await;

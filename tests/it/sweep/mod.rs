@@ -1,16 +1,22 @@
 //! Passes over a real store against scripted runners.
 
 mod activity;
+mod brakes;
+mod crash;
+mod dry_run;
 mod foreign;
 mod idle;
-//mod kill;
+mod kill;
 mod machine_gone;
 mod orphans;
-//mod sentences;
+mod processes;
+mod races;
+mod runs;
+mod sentences;
 mod sleep;
 mod starting;
 mod stop_failed;
 mod strays;
 mod tracked_set;
-//mod without;
+mod without;
 //mod worlds;

@@ -91,6 +91,7 @@ async fn an_engine_that_was_said_to_be_gone_is_not_reopened() {
     assert_eq!(world.sweep().await.part(PartName::Idle).reaped, 1);
     // The runner brings it back to life and forgets that it stopped it.
     runner.script().highest_ended.clear();
+    world.clock.advance(1);
     runner.hold_engine(&session.id, 1, silent(0));
     let report = world.sweep().await;
     assert_eq!(kept(report.part(PartName::Strays), Verdict::Refused), 1, "{report:?}");

@@ -1,0 +1,62 @@
+//! Runs that stopped sending heartbeats are marked; their session stays.
+
+use sexton::entry::EntryKind;
+use sexton::session::{Run, RunStatus};
+use sexton::sweep::PartName;
+use sexton::time::{MINUTE, Ms};
+
+use crate::support::world::{World, id};
+
+const LIMIT: Ms = 15 * MINUTE;
+
+async fn run(world: &World, name: &str, started: Ms, heartbeat: Option<Ms>) -> Run {
+    let run = Run {
+        id: id(name),
+        session_id: id("s"),
+        status: RunStatus::Running,
+        opened_session: true,
+        started_at: world.now().minus(started),
+        heartbeat_at: heartbeat.map(|ago| world.now().minus(ago)),
+        finished_at: None,
+    };
+    assert!(world.store().insert_run(&run).await.unwrap());
+    run
+}
+
+#[tokio::test]
+async fn a_run_is_stale_at_exactly_its_limit_and_its_session_stays() {
+    let world = World::new().await;
+    let runner = world.runner().await;
+    let session = world.held(&runner, "s", 0).await;
+    let mut runs = Vec::new();
+    for (name, started, heartbeat, stale) in [
+        ("fresh", 2 * LIMIT, Some(LIMIT - 1), false),
+        ("silent", 2 * LIMIT, Some(LIMIT), true),
+        ("never-beat", LIMIT, None, true),
+        ("young", LIMIT - 1, None, false),
+    ] {
+        runs.push((run(&world, name, started, heartbeat).await, stale));
+    }
+    let report = world.sweep().await;
+    assert_eq!(report.part(PartName::Runs).reaped, 2, "{report:?}");
+    for (run, stale) in &runs {
+        let status = world.store().find_run(&run.id).await.unwrap().unwrap().status;
+        assert_eq!(status == RunStatus::Stale, *stale, "{}", run.id);
+    }
+    assert!(world.read(&session).await.is_open());
+    assert_eq!(world.sweep().await.part(PartName::Runs).examined, 0);
+    let entries = world.entries(&session, EntryKind::RunStale).await;
+    assert_eq!(entries.len(), 2, "one each");
+    assert!(entries.iter().all(|entry| entry.message.contains("stays open")), "{entries:?}");
+}
+
+#[tokio::test]
+async fn a_run_that_finished_is_left_as_it_is() {
+    let world = World::new().await;
+    world.runner().await;
+    world.session("s", 0, |_| ()).await;
+    let run = run(&world, "done", 2 * LIMIT, None).await;
+    world.store().finish_run(&run.id, RunStatus::Failed, world.now()).await.unwrap();
+    assert_eq!(world.sweep().await.part(PartName::Runs).examined, 0);
+    assert_eq!(world.store().find_run(&run.id).await.unwrap().unwrap().status, RunStatus::Failed);
+}
