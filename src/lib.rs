@@ -1,28 +1,52 @@
 //! Sexton stops coding-agent sessions that nobody uses any more, and says why.
+//!
+//! # The map, in reading order
+//!
+//! What things are, and the words for them: [`session`] and [`verdict`], [`entry`] for the timeline, [`time`].
+//!
+//! What decides: [`policy`], pure. [`sweep`] is one pass: it reads rows from the [`store`], asks runners through
+//! [`runner_client`] in the terms of [`protocol`], lets the policy decide, acts, and tells it in [`timeline`] entries and a
+//! [`report`].
+//!
+//! What people and hosts do meanwhile: [`verbs`], and [`activity`], which records that a session was used.
+//!
+//! What makes a process of it: [`tools`] is what all of these work with; [`schedule`] rings, [`worker`] sweeps and keeps
+//! the books, [`api`] answers with [`token`]s, [`metrics`] counts; [`cli`] is the command line over everything, with
+//! [`config`], [`cron`] and [`telemetry`].
+//!
+//! The other side of the wire: [`runner`], the daemon that owns the engines of one machine.
+//!
+//! Only [`clock`] reads a clock. Dependencies point down only; `tests/it/architecture.rs` holds the table.
 
-pub mod activity;
-pub mod api;
-pub mod cli;
-pub mod clock;
-pub mod config;
-pub mod cron;
 pub mod entry;
 pub mod import;
-pub mod metrics;
-pub mod policy;
-pub mod protocol;
-pub mod runner;
-pub mod runner_client;
-pub mod schedule;
+pub mod report;
 pub mod session;
-pub mod store;
-pub mod sweep;
-pub mod telemetry;
 pub mod time;
-pub mod timeline;
-pub mod token;
-pub mod tools;
-pub mod verbs;
 pub mod verdict;
 mod words;
+
+pub mod policy;
+pub mod protocol;
+pub mod timeline;
+
+pub mod clock;
+pub mod runner_client;
+pub mod store;
+
+pub mod activity;
+pub mod sweep;
+pub mod tools;
+pub mod verbs;
+
+pub mod api;
+pub mod cli;
+pub mod config;
+pub mod cron;
+pub mod metrics;
+pub mod schedule;
+pub mod telemetry;
+pub mod token;
 pub mod worker;
+
+pub mod runner;

@@ -9,7 +9,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::sweep::{Action, SweepReport};
+use crate::report::{Action, SweepReport};
 use crate::time::{Ms, UtcMs};
 
 /// The labels of a verdict count.
@@ -167,8 +167,8 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::report::{Item, PartName, PartReport, Trigger};
     use crate::session::Id;
-    use crate::sweep::{Item, PartName, PartReport, Trigger};
     use crate::verdict::Verdict;
 
     fn report() -> SweepReport {

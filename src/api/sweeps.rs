@@ -11,9 +11,10 @@ use crate::api::body::{Body, Query};
 use crate::api::error::{ApiError, ErrorCode};
 use crate::api::page::{self, Page};
 use crate::api::state::Shared;
+use crate::report::{PartName, SweepReport, Trigger};
 use crate::session::Id;
 use crate::store::Sweep;
-use crate::sweep::{PartName, Request, SweepReport, Trigger};
+use crate::sweep::Request;
 
 /// Which pass.
 #[derive(Debug, Deserialize, ToSchema)]

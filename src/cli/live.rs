@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use futures_util::StreamExt;
 
 use crate::protocol::tracked::TrackedSet;
+use crate::report::RunnerState;
 use crate::runner_client::Target;
 use crate::session::{Id, Runner};
-use crate::sweep::{RunnerState, how_it_answered};
+use crate::sweep::how_it_answered;
 use crate::tools::Tools;
 
 /// How one runner answered.

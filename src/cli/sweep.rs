@@ -9,7 +9,8 @@ use owo_colors::OwoColorize;
 use crate::cli::args::SweepArgs;
 use crate::cli::output::{self, Outcome, cell, escape, figure, judged};
 use crate::cli::signals;
-use crate::sweep::{PartName, PartReport, Request, RunnerState, SweepReport, Trigger, sweep};
+use crate::report::{PartName, PartReport, RunnerState, SweepReport, Trigger};
+use crate::sweep::{Request, sweep};
 use crate::time::spoken;
 use crate::tools::Tools;
 

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use crate::cli::args::ListArgs;
 use crate::cli::output::{self, Outcome, cell, figure};
+use crate::report::SweepReport;
 use crate::store::Sweep;
-use crate::sweep::SweepReport;
 use crate::time::spoken;
 use crate::tools::Tools;
 

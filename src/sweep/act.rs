@@ -6,12 +6,12 @@
 
 use crate::entry::NewEntry;
 use crate::protocol::{EndMode, EndOutcome, EndRequest, Ended, ForgetRequest};
+use crate::report::{Action, Item, PartName};
 use crate::runner_client::{StopAnswer, StopCall, Target};
 use crate::session::{Id, Session};
 use crate::store::{Close, Closed, Guard, StoreError, SweepItem};
 use crate::sweep::observe::Observed;
 use crate::sweep::pass::Pass;
-use crate::sweep::report::{Action, Item, PartName};
 use crate::time::UtcMs;
 use crate::timeline::{self, Grounds};
 use crate::verdict::Verdict;

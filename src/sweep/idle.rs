@@ -1,6 +1,6 @@
 //! Part `idle`: reap sessions that nothing has touched for their window.
 //!
-//! A session is a target if and only if its row is open and past its window, and [`policy::idle`](crate::policy::idle)
+//! A session is a target if and only if its row is open and past its window, and [`policy::idle`]
 //! says that nothing keeps it. Engines without a row are left to `strays`, rows without an engine that are not idle to
 //! `orphans`.
 //!
@@ -13,12 +13,12 @@ use futures_util::StreamExt;
 use futures_util::future::join_all;
 
 use crate::policy::{self, Decision};
+use crate::report::{Action, Fate, Item, PartReport};
 use crate::session::{Id, Session};
 use crate::store::StoreError;
 use crate::sweep::act::item;
 use crate::sweep::pass::Pass;
 use crate::sweep::reap::{decide, reap};
-use crate::sweep::report::{Action, Fate, Item, PartReport};
 use crate::verdict::Verdict;
 
 /// How many candidates are read at once.

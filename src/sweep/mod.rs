@@ -21,7 +21,6 @@ mod orphans;
 mod pass;
 mod prune;
 mod reap;
-mod report;
 mod runs;
 mod settle;
 mod strays;
@@ -35,8 +34,8 @@ use tokio_util::sync::CancellationToken;
 pub use explain::{Explanation, explain};
 pub use observe::how_it_answered;
 pub use pass::Request;
-pub use report::{Action, Item, ItemError, PartName, PartReport, RunnerReport, RunnerState, SweepReport, Trigger};
 
+use crate::report::{PartName, PartReport, SweepReport};
 use crate::session::Id;
 use crate::store::{NewSweep, StoreError};
 use crate::sweep::host::HostClock;

@@ -14,11 +14,11 @@ use crate::clock::Clock;
 use crate::policy::RunnerView;
 use crate::protocol::TrackedSession;
 use crate::protocol::tracked::TrackedSet;
+use crate::report::{RunnerReport, RunnerState};
 use crate::runner_client::{Observation, Target};
 use crate::session::{Id, Runner, Session};
 use crate::store::StoreError;
 use crate::sweep::pass::Pass;
-use crate::sweep::report::{RunnerReport, RunnerState};
 use crate::time::{Ms, SECOND, UtcMs};
 
 /// An answer older than this is asked for again before a stop rests on it. A runner refuses at 60 s; half of that leaves

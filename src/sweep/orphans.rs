@@ -5,12 +5,12 @@
 //! real answer; anything unrecognisable skips the runner. No engine is called: there is none.
 
 use crate::policy::{Asked, orphan};
+use crate::report::{Action, Item, PartName, PartReport, RunnerState};
 use crate::session::{Id, Session};
 use crate::store::{Closed, StoreError};
 use crate::sweep::act::{self, item};
 use crate::sweep::observe::{Observed, Post};
 use crate::sweep::pass::Pass;
-use crate::sweep::report::{Action, Item, PartName, PartReport, RunnerState};
 use crate::verdict::Verdict;
 
 /// Runs the part.

@@ -8,11 +8,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::report::{PartName, Trigger};
 use crate::session::Id;
 use crate::store::{Store, StoreError};
 use crate::sweep::host::HostClock;
 use crate::sweep::observe::Post;
-use crate::sweep::report::{PartName, Trigger};
 use crate::timeline::Actor;
 use crate::tools::Tools;
 

@@ -1,9 +1,9 @@
 //! After a whole pass of the schedule: forget what is old enough, and never what a runner may still hold or remember.
 
+use crate::report::Trigger;
 use crate::session::Id;
 use crate::store::{Keep, Protected, StoreError};
 use crate::sweep::pass::Pass;
-use crate::sweep::report::Trigger;
 
 /// Forgets a bounded piece of what is older than `[retention]` says; the next passes go on.
 ///

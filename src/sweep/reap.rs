@@ -2,6 +2,7 @@
 
 use crate::policy::{self, Decision};
 use crate::protocol::{Because, EndOutcome, Ended};
+use crate::report::{Action, Fate, Item, PartName};
 use crate::runner_client::StopAnswer;
 use crate::session::Session;
 use crate::store::{Closed, StoreError};
@@ -9,7 +10,6 @@ use crate::sweep::act::{self, item};
 use crate::sweep::backoff;
 use crate::sweep::observe::{Observed, Post, view};
 use crate::sweep::pass::Pass;
-use crate::sweep::report::{Action, Fate, Item, PartName};
 use crate::time::Ms;
 use crate::timeline::{self, Grounds};
 use crate::verdict::Verdict;

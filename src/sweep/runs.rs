@@ -4,11 +4,11 @@
 //! session stays open: a failed run is the worst moment to take the terminal away; `idle` takes it later.
 
 use crate::policy::run_is_stale;
+use crate::report::{Action, Item, PartName, PartReport};
 use crate::session::Run;
 use crate::store::StoreError;
 use crate::sweep::act::stored;
 use crate::sweep::pass::Pass;
-use crate::sweep::report::{Action, Item, PartName, PartReport};
 use crate::timeline;
 use crate::verdict::Verdict;
 

@@ -6,12 +6,12 @@
 use crate::policy::engine::is_working;
 use crate::policy::{StrayCase, start_overdue, stray_case};
 use crate::protocol::{EndOutcome, Ended};
+use crate::report::{Action, PartName, PartReport};
 use crate::session::{Id, Session};
 use crate::store::{Closed, StoreError};
 use crate::sweep::act::{self, item};
 use crate::sweep::observe::{Observed, Post};
 use crate::sweep::pass::Pass;
-use crate::sweep::report::{Action, PartName, PartReport};
 use crate::verdict::Verdict;
 
 const PART: PartName = PartName::Observe;

@@ -10,13 +10,13 @@ use futures_util::future::join_all;
 use crate::policy::engine::EngineSays;
 use crate::policy::{StrayCase, stray_case, stray_may_stop};
 use crate::protocol::{Because, TrackedSession};
+use crate::report::{Action, Fate, Item, PartName, PartReport};
 use crate::runner_client::StopAnswer;
 use crate::session::{Id, Session};
 use crate::store::{Reopened, StoreError};
 use crate::sweep::act::{self, item, stored};
 use crate::sweep::observe::{Observed, Post};
 use crate::sweep::pass::Pass;
-use crate::sweep::report::{Action, Fate, Item, PartName, PartReport};
 use crate::timeline;
 use crate::verdict::Verdict;
 

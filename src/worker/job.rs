@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
+use crate::report::{PartReport, SweepReport, Trigger};
 use crate::schedule::Trigger as Call;
-use crate::sweep::{self, PartReport, Request, SweepReport, Trigger};
+use crate::sweep::{self, Request};
 use crate::telemetry::field;
 use crate::tools::Tools;
 use crate::worker::{Swept, Worker};

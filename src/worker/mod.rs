@@ -13,9 +13,10 @@ use tokio_util::sync::CancellationToken;
 pub use job::Trouble;
 
 use crate::activity::Recorder;
+use crate::report::SweepReport;
 use crate::schedule::{BellError, Plan, Schedule, ScheduleHandle};
 use crate::store::StoreError;
-use crate::sweep::{Request, SweepReport};
+use crate::sweep::Request;
 use crate::time::{SECOND, UtcMs};
 use crate::tools::Tools;
 

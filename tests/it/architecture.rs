@@ -12,105 +12,76 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("cron", &["time"]),
     ("verdict", &["words"]),
     ("session", &["time", "words", "verdict"]),
-    ("entry", &["session", "time", "words", "verdict"]),
+    ("entry", &["session", "time", "words"]),
     ("import", &["session", "time"]),
-    ("protocol", &["session", "time", "verdict", "words", "policy"]),
+    ("report", &["session", "time", "verdict", "words"]),
+    ("protocol", &["session", "time", "words"]),
+    // The settings are plain data too, but for the one file that reads them.
+    ("config", &["cron", "protocol", "session", "time"]),
     ("policy", &["config", "protocol", "session", "time", "verdict"]),
     ("timeline", &["entry", "policy", "protocol", "session", "time", "verdict"]),
-    // Leaves that read the world.
+    // What touches the world. Rows and runners know neither each other nor a rule.
     ("clock", &["time"]),
-    ("config", &["cron", "protocol", "session", "time"]),
     ("telemetry", &["config"]),
-    // The two ends: rows and runners. Neither knows the other, nor a rule.
-    ("store", &["entry", "session", "time", "words", "protocol", "verdict"]),
-    ("runner_client", &["protocol", "session", "time", "words"]),
-    // Where they meet.
-    ("metrics", &["sweep", "time"]),
+    ("store", &["entry", "protocol", "session", "time", "verdict", "words"]),
+    ("runner_client", &["protocol", "session", "time"]),
+    // The daemon that owns engines shares only the wire, the rule about engines and plain data with the rest.
+    ("runner", &["clock", "policy", "protocol", "session", "time", "verdict", "words"]),
+    // Where rows, runners and rules meet.
+    ("metrics", &["report", "time"]),
     ("tools", &["clock", "config", "metrics", "runner_client", "session", "store"]),
-    ("activity", &["clock", "protocol", "runner_client", "session", "store", "time", "tools"]),
-    (
-        "sweep",
-        &[
-            "clock",
-            "config",
-            "entry",
-            "policy",
-            "protocol",
-            "runner_client",
-            "session",
-            "store",
-            "time",
-            "timeline",
-            "tools",
-            "verdict",
-            "words",
-        ],
-    ),
-    (
-        "verbs",
-        &[
-            "activity",
-            "entry",
-            "policy",
-            "protocol",
-            "runner_client",
-            "session",
-            "store",
-            "time",
-            "timeline",
-            "tools",
-            "verdict",
-        ],
-    ),
+    ("activity", &["protocol", "runner_client", "session", "store", "time", "tools"]),
+    ("sweep", SWEEP),
+    ("verbs", VERBS),
     ("schedule", &["clock", "config", "cron", "telemetry", "time", "words"]),
     ("token", &["session", "store", "time", "words"]),
-    (
-        "api",
-        &[
-            "activity",
-            "config",
-            "entry",
-            "metrics",
-            "policy",
-            "protocol",
-            "runner_client",
-            "schedule",
-            "session",
-            "store",
-            "sweep",
-            "time",
-            "token",
-            "tools",
-            "verbs",
-            "verdict",
-            "words",
-            "worker",
-        ],
-    ),
-    (
-        "worker",
-        &[
-            "activity",
-            "api",
-            "clock",
-            "config",
-            "schedule",
-            "session",
-            "store",
-            "sweep",
-            "telemetry",
-            "time",
-            "tools",
-            "verdict",
-        ],
-    ),
-    // The daemon that owns engines shares only the wire, the rules about engines and plain data with the rest.
-    ("runner", &["clock", "policy", "protocol", "session", "time", "verdict", "words"]),
+    ("worker", WORKER),
+    ("api", API),
+];
+
+const SWEEP: &[&str] = &[
+    "clock",
+    "config",
+    "entry",
+    "policy",
+    "protocol",
+    "report",
+    "runner_client",
+    "session",
+    "store",
+    "time",
+    "timeline",
+    "tools",
+    "verdict",
+];
+
+const VERBS: &[&str] =
+    &["activity", "policy", "protocol", "runner_client", "session", "store", "time", "timeline", "tools", "verdict"];
+
+const WORKER: &[&str] = &["activity", "report", "schedule", "store", "sweep", "telemetry", "time", "tools"];
+
+const API: &[&str] = &[
+    "activity",
+    "config",
+    "entry",
+    "protocol",
+    "report",
+    "runner_client",
+    "schedule",
+    "session",
+    "store",
+    "sweep",
+    "time",
+    "token",
+    "tools",
+    "verbs",
+    "words",
+    "worker",
 ];
 
 /// Modules that know no async, no I/O and no clock.
 const PURE: &[&str] =
-    &["words", "time", "cron", "verdict", "session", "entry", "import", "protocol", "policy", "timeline"];
+    &["words", "time", "cron", "verdict", "session", "entry", "import", "report", "protocol", "policy", "timeline"];
 
 /// What a pure module may not mention.
 const IMPURE: &[&str] =

@@ -1,9 +1,10 @@
 //! The worker's own work: what it forgets after a whole pass, and how it bears a store that fails.
 
 use sexton::entry::EntryKind;
+use sexton::report::{PartName, Trigger};
 use sexton::session::{Session, Status};
 use sexton::store::Store;
-use sexton::sweep::{PartName, Request, Trigger, sweep};
+use sexton::sweep::{Request, sweep};
 use sexton::time::{HOUR, Ms};
 use sexton::worker::Worker;
 use tokio_util::sync::CancellationToken;

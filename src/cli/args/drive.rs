@@ -10,7 +10,7 @@ use crate::time::{Span, parse_duration};
 /// `sexton start`
 #[derive(Debug, Args)]
 pub struct StartArgs {
-    /// The engine, a table of [engines] on the runner
+    /// The engine, a table of `[engines]` on the runner
     pub engine: String,
     /// The folder it works in
     #[arg(long, value_name = "DIR")]

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use crate::report::PartName;
 use crate::session::Id;
-use crate::sweep::PartName;
 
 /// `sexton sweep`
 #[derive(Debug, Args)]

@@ -14,8 +14,8 @@ use crate::cli::args::{AddRunner, RunnersArgs, RunnersCommand};
 use crate::cli::live::ask_all;
 use crate::cli::output::{self, Outcome, cell, figure, judged};
 use crate::cli::runners::url::base_url;
+use crate::report::RunnerState;
 use crate::session::{Id, Runner};
-use crate::sweep::RunnerState;
 use crate::time::UtcMs;
 use crate::tools::Tools;
 

@@ -2,8 +2,8 @@
 
 use crate::cli::live::Live;
 use crate::protocol::{EngineState, TrackedSession};
+use crate::report::RunnerState;
 use crate::session::{Session, Status};
-use crate::sweep::RunnerState;
 use crate::time::spoken;
 
 /// Says what a session does, as far as its row and its runner tell.

@@ -1,8 +1,8 @@
 //! What counts as a use of a session, and for how long each thing keeps it.
 
 use sexton::activity::{Heard, Recorder, touch_once};
+use sexton::report::PartName;
 use sexton::session::{ActivityKind, Session};
-use sexton::sweep::PartName;
 use sexton::time::{HOUR, MINUTE, SECOND};
 use sexton::verbs;
 use sexton::verdict::Verdict;

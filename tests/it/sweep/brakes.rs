@@ -2,9 +2,9 @@
 
 use sexton::activity::touch_once;
 use sexton::entry::EntryKind;
+use sexton::report::PartName;
 use sexton::session::{ActivityKind, Session};
 use sexton::store::PAUSED;
-use sexton::sweep::PartName;
 use sexton::time::{HOUR, MINUTE};
 use sexton::verbs;
 use sexton::verdict::Verdict;

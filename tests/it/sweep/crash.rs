@@ -1,6 +1,6 @@
 //! A process that ended without saying so makes sessions look younger, once, and never older.
 
-use sexton::sweep::PartName;
+use sexton::report::PartName;
 use sexton::time::{HOUR, MINUTE, SECOND};
 
 use crate::support::world::{World, id};

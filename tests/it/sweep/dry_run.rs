@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use sexton::protocol::{EngineState, Told};
+use sexton::report::{Action, PartName, SweepReport};
 use sexton::session::{Id, Run, RunStatus, Status};
 use sexton::store::PAUSED;
-use sexton::sweep::{Action, PartName, SweepReport};
 use sexton::time::{HOUR, MINUTE};
 use sexton::verdict::Verdict;
 

@@ -1,7 +1,7 @@
 //! A runner that someone else wrote is served as far as it can be, and never on a doubt.
 
 use sexton::entry::EntryKind;
-use sexton::sweep::PartName;
+use sexton::report::PartName;
 use sexton::time::{HOUR, MINUTE};
 use sexton::verdict::Verdict;
 

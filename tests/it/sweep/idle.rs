@@ -2,8 +2,8 @@
 
 use sexton::entry::EntryKind;
 use sexton::protocol::{EngineState, Told};
+use sexton::report::{PartName, RunnerState};
 use sexton::session::Status;
-use sexton::sweep::{PartName, RunnerState};
 use sexton::time::{HOUR, MINUTE};
 use sexton::verdict::Verdict;
 

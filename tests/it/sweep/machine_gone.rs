@@ -1,8 +1,8 @@
 //! A machine that cannot be reached: when its idle rows are closed, and what the entry says.
 
 use sexton::entry::EntryKind;
+use sexton::report::{PartName, RunnerState};
 use sexton::session::{Id, Session};
-use sexton::sweep::{PartName, RunnerState};
 use sexton::time::{HOUR, MINUTE, SECOND};
 use sexton::verdict::Verdict;
 

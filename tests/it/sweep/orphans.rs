@@ -1,8 +1,8 @@
 //! Orphans: which rows a believed set closes, and that no engine is called for them.
 
 use sexton::entry::EntryKind;
+use sexton::report::PartName;
 use sexton::session::{Session, Status};
-use sexton::sweep::PartName;
 use sexton::time::{HOUR, MINUTE};
 use sexton::verdict::Verdict;
 

@@ -1,7 +1,7 @@
 //! Two processes on one store: each session is reaped once, with one entry, and neither fails because of the other.
 
 use sexton::entry::EntryKind;
-use sexton::sweep::PartName;
+use sexton::report::PartName;
 use sexton::time::HOUR;
 use sexton::verdict::Verdict;
 

@@ -1,8 +1,8 @@
 //! Runs that stopped sending heartbeats are marked; their session stays.
 
 use sexton::entry::EntryKind;
+use sexton::report::PartName;
 use sexton::session::{Run, RunStatus};
-use sexton::sweep::PartName;
 use sexton::time::{MINUTE, Ms};
 
 use crate::support::world::{World, id};

@@ -1,7 +1,7 @@
 //! Clocks: sleep is no idleness, and a wall clock that jumps reaps nobody.
 
 use sexton::protocol::{EngineState, Told};
-use sexton::sweep::PartName;
+use sexton::report::PartName;
 use sexton::time::{HOUR, MINUTE};
 use sexton::verdict::Verdict;
 

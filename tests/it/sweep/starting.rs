@@ -1,7 +1,7 @@
 //! Rows that never left `starting`.
 
+use sexton::report::PartName;
 use sexton::session::{Session, Status};
-use sexton::sweep::PartName;
 use sexton::time::{HOUR, MINUTE};
 use sexton::verdict::Verdict;
 

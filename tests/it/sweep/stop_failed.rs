@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use sexton::entry::EntryKind;
-use sexton::sweep::PartName;
+use sexton::report::PartName;
 use sexton::time::HOUR;
 use sexton::verdict::Verdict;
 

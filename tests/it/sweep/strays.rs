@@ -2,8 +2,8 @@
 
 use sexton::entry::EntryKind;
 use sexton::protocol::{EngineState, Told};
+use sexton::report::PartName;
 use sexton::session::{Session, Status};
-use sexton::sweep::PartName;
 use sexton::time::{HOUR, MINUTE};
 use sexton::verdict::Verdict;
 

@@ -3,9 +3,9 @@
 use std::fs;
 
 use serde_json::json;
+use sexton::report::{PartName, RunnerState, SweepReport};
 use sexton::session::Session;
 use sexton::store::RunnerMemory;
-use sexton::sweep::{PartName, RunnerState, SweepReport};
 use sexton::time::HOUR;
 use sexton::verdict::Verdict;
 

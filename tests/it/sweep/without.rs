@@ -1,8 +1,8 @@
 //! What each guard of the protocol is there for: the harm without it, beside the true runner that prevents it.
 
 use sexton::entry::EntryKind;
+use sexton::report::PartName;
 use sexton::session::Session;
-use sexton::sweep::PartName;
 use sexton::time::{HOUR, MINUTE};
 
 use crate::support::fake_runner::{Answering, FakeRunner, Guard, Verb, When};
