@@ -106,16 +106,16 @@ impl SweepReport {
         self.parts.values().any(|part| !part.errors.is_empty())
     }
 
-    /// Returns whether the pass did anything that somebody may want to look at later.
+    /// Returns whether the pass did anything that somebody may want to look at later. What is merely shown again in each
+    /// pass, such as an engine of another control plane, is no such thing.
     #[must_use]
     pub fn is_eventful(&self) -> bool {
-        self.parts.values().any(|part| part.reaped > 0 || !part.errors.is_empty() || !part.items.is_empty())
+        let did = |item: &Item| item.action != Action::Kept;
+        let refused = self.part(PartName::Idle).kept.contains_key(&Verdict::Refused);
+        refused || self.parts.values().any(|part| !part.errors.is_empty() || part.items.iter().any(did))
     }
 
     /// Returns the part of this name.
-    ///
-    /// # Panics
-    /// Never: a report holds every part.
     #[must_use]
     pub fn part(&self, name: PartName) -> &PartReport {
         static NONE: PartReport =
@@ -160,6 +160,17 @@ impl PartReport {
             Fate::Shown(item) => self.keep_item(item),
             Fate::Failed(message) => self.fail(session_id, Verdict::StopFailed, message),
         }
+    }
+
+    /// Adds what another piece of the same part counted.
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.examined += other.examined;
+        self.reaped += other.reaped;
+        for (verdict, count) in other.kept {
+            *self.kept.entry(verdict).or_default() += count;
+        }
+        self.errors.extend(other.errors);
+        self.items.extend(other.items);
     }
 
     /// Counts one that was ended.

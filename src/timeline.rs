@@ -284,7 +284,7 @@ fn evidence(grounds: Grounds<'_>, actor: &Actor) -> Map<String, Value> {
     put("last_activity_source", json!(source(session)));
     put("worker_id", json!(actor.worker_id));
     put("sweep_id", json!(actor.sweep_id));
-    let limit = grounds.decision.and_then(|decision| decision.findings.iter().find_map(|finding| finding.limit_ms));
+    let limit = grounds.decision.and_then(|decision| decision.limit_ms);
     put("limit_ms", json!(limit.or(grounds.window_ms)));
     if let Some(decision) = grounds.decision {
         put("rule", json!(decision.verdict));

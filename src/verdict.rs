@@ -71,11 +71,81 @@ words! {
 }
 
 impl Verdict {
-    /// Returns whether the verdict means that the session is, or was, ended.
+    /// Returns whether the verdict means that the session is, or was, ended. Written out, so that a new word has to say
+    /// which it is: a word that ends by mistake would reap.
     #[must_use]
     pub fn ends(self) -> bool {
-        Self::ALL.iter().position(|word| *word == self)
-            <= Self::ALL.iter().position(|word| *word == Self::EndedByPerson)
+        match self {
+            Self::Idle
+            | Self::Stalled
+            | Self::AwaitingExpired
+            | Self::Orphaned
+            | Self::MachineGone
+            | Self::Stray
+            | Self::Exited
+            | Self::StartFailed
+            | Self::HostReboot
+            | Self::EndedByPerson => true,
+            Self::RecentlyActive
+            | Self::DriverClaimed
+            | Self::KeptByRequest
+            | Self::Generating
+            | Self::BackgroundTasks
+            | Self::AwaitingInput
+            | Self::PendingWake
+            | Self::NewSession
+            | Self::NotQuiet
+            | Self::Tracked
+            | Self::RunnerUnknown
+            | Self::RunnerOffline
+            | Self::TrackedUnrecognised
+            | Self::Undetermined
+            | Self::ClockUnsettled
+            | Self::Paused
+            | Self::Limit
+            | Self::LostRace
+            | Self::StopFailed
+            | Self::Refused
+            | Self::Stale => false,
+        }
+    }
+
+    /// Says what the verdict means, as the end of a sentence.
+    #[must_use]
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::Idle => "nothing touched it for its idle window",
+            Self::Stalled => "its turn fell silent, and nothing touched it for its idle window",
+            Self::AwaitingExpired => "nobody answered its question in time",
+            Self::Orphaned => "its runner holds no engine for it",
+            Self::MachineGone => "it is idle and its machine cannot be reached any more",
+            Self::Stray => "its engine belongs to no open row",
+            Self::Exited => "the engine left by itself",
+            Self::StartFailed => "the engine never started",
+            Self::HostReboot => "its machine was booted again",
+            Self::EndedByPerson => "a person ended it",
+            Self::RecentlyActive => "something touched it within its idle window",
+            Self::DriverClaimed => "somebody claimed to drive it within its idle window",
+            Self::KeptByRequest => "somebody asked to keep it",
+            Self::Generating => "a turn is running",
+            Self::BackgroundTasks => "a background task is running",
+            Self::AwaitingInput => "its engine waits for a person's answer",
+            Self::PendingWake => "its engine will wake up by itself",
+            Self::NewSession => "its engine was started too recently",
+            Self::NotQuiet => "its row was used too recently",
+            Self::Tracked => "its runner holds an engine for it",
+            Self::RunnerUnknown => "another runner, or an older state of it, answers at its address",
+            Self::RunnerOffline => "its runner did not answer",
+            Self::TrackedUnrecognised => "what its runner answered is no list of sessions",
+            Self::Undetermined => "a fact that the decision needs is missing, or contradicts another",
+            Self::ClockUnsettled => "one of its times lies in the future, or a clock was moved",
+            Self::Paused => "the reaper is paused",
+            Self::Limit => "the pass had stopped as many as it may; the next one takes it",
+            Self::LostRace => "something else changed the row first",
+            Self::StopFailed => "its runner did not confirm the stop",
+            Self::Refused => "its runner refused the stop, since the engine is in use",
+            Self::Stale => "its run stopped sending heartbeats",
+        }
     }
 }
 

@@ -2,9 +2,10 @@
 
 use crate::config::PolicyConfig;
 use crate::policy::engine::{EngineSays, may_stop};
+use crate::policy::requests::requests;
 use crate::policy::silence::with_silence_of_the_row;
 use crate::policy::{CLOCK_TOLERANCE, Decision, Finding};
-use crate::protocol::{Because, TrackedSession};
+use crate::protocol::{Because, EngineState, StopLimits, TrackedSession};
 use crate::session::Session;
 use crate::time::UtcMs;
 use crate::verdict::Verdict;
@@ -34,21 +35,22 @@ pub enum RunnerView<'a> {
 const WORK: [Verdict; 4] =
     [Verdict::Generating, Verdict::BackgroundTasks, Verdict::AwaitingInput, Verdict::PendingWake];
 
-/// Decides whether an open session is to be reaped as idle.
+/// Decides whether an open session is to be reaped as idle; `brake` is what holds every stop on its runner back just now.
 ///
 /// It is, if and only if the row has a time to go by, no stored time lies in the future, nobody asked to keep it, nobody
 /// claimed to drive it within the window, nothing used it for the window, and its runner either holds an engine that may
-/// be stopped, holds none, must be asked, or is gone.
+/// be stopped, holds none, must be asked, or is gone; and no brake holds, unless the machine is gone.
 #[must_use]
-pub fn idle(session: &Session, runner: RunnerView<'_>, policy: &PolicyConfig, now: UtcMs) -> Decision {
+pub fn idle(
+    session: &Session,
+    runner: RunnerView<'_>,
+    brake: Option<Verdict>,
+    policy: &PolicyConfig,
+    now: UtcMs,
+) -> Decision {
     let window = session.idle_after_ms.unwrap_or(policy.idle_after.0);
     let mut findings = vec![Finding::plain(Verdict::ClockUnsettled, clock_is_unsettled(session, now))];
-    findings.extend(
-        session
-            .keep_until
-            .map(|until| Finding { until: Some(until), ..Finding::plain(Verdict::KeptByRequest, until > now) }),
-    );
-    findings.extend(session.driver_at.map(|at| Finding::window(Verdict::DriverClaimed, at, window, now)));
+    findings.extend(requests(session, window, now));
     let used = match session.last_used() {
         Some(at) => Finding::window(Verdict::RecentlyActive, at, window, now),
         None => Finding::plain(Verdict::Undetermined, true),
@@ -58,7 +60,8 @@ pub fn idle(session: &Session, runner: RunnerView<'_>, policy: &PolicyConfig, no
     let works = finding.as_ref().is_some_and(|finding| WORK.contains(&finding.rule));
     let pair = if works { [finding, Some(used)] } else { [Some(used), finding] };
     findings.extend(pair.into_iter().flatten());
-    Decision::from(findings, otherwise)
+    let limit = if otherwise == Verdict::AwaitingExpired { policy.advanced.awaiting_after.0 } else { window };
+    Decision::from(findings, otherwise, limit).braked(brake)
 }
 
 /// Returns whether a stored time of the session lies further in the future than any clock may be wrong.
@@ -98,18 +101,22 @@ fn engine_finding(
 ) -> (Option<Finding>, Verdict) {
     let limits = policy.stop_limits(session.idle_after_ms);
     let state = with_silence_of_the_row(&engine.state, &limits, session, now);
-    match may_stop(&state, &limits) {
-        EngineSays::MayStop(verdict) => (None, verdict),
-        EngineSays::Undetermined => (Some(Finding::plain(Verdict::Undetermined, true)), Verdict::Undetermined),
-        EngineSays::Protected { because, for_ms } => {
-            let finding = Finding {
-                value_ms: state.idle_ms.value(),
-                limit_ms: (because == Because::Active).then_some(limits.quiet_for_ms),
-                until: for_ms.map(|ms| now.plus(ms)),
-                ..Finding::plain(keep_word(because), true)
-            };
-            (Some(finding), Verdict::Undetermined)
-        }
+    let says = may_stop(&state, &limits);
+    let otherwise = if let EngineSays::MayStop(verdict) = says { verdict } else { Verdict::Undetermined };
+    (finding_of(says, &state, &limits, now), otherwise)
+}
+
+/// Returns the finding of an engine that is protected.
+pub(super) fn finding_of(says: EngineSays, state: &EngineState, limits: &StopLimits, now: UtcMs) -> Option<Finding> {
+    match says {
+        EngineSays::MayStop(_) => None,
+        EngineSays::Undetermined => Some(Finding::plain(Verdict::Undetermined, true)),
+        EngineSays::Protected { because, for_ms } => Some(Finding {
+            value_ms: state.idle_ms.value(),
+            limit_ms: (because == Because::Active).then_some(limits.quiet_for_ms),
+            until: for_ms.map(|ms| now.plus(ms)),
+            ..Finding::plain(keep_word(because), true)
+        }),
     }
 }
 

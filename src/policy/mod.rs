@@ -9,6 +9,7 @@
 pub mod engine;
 mod idle;
 mod orphan;
+mod requests;
 mod run;
 mod silence;
 mod stray;
@@ -21,7 +22,7 @@ use serde::Serialize;
 pub use idle::{RunnerView, clock_is_unsettled, idle};
 pub use orphan::{Asked, orphan, start_overdue};
 pub use run::run_is_stale;
-pub use stray::{StrayCase, stray_case, stray_may_stop};
+pub use stray::{StrayCase, StrayDecision, stray, stray_case};
 
 use crate::time::{Ms, UtcMs};
 use crate::verdict::Verdict;
@@ -71,12 +72,24 @@ pub struct Decision {
     pub verdict: Verdict,
     /// Every rule that was looked at, in order.
     pub findings: Vec<Finding>,
+    /// The limit that a reap rests on, where it rests on one.
+    pub limit_ms: Option<Ms>,
 }
 
 impl Decision {
-    fn from(findings: Vec<Finding>, otherwise: Verdict) -> Self {
+    fn from(findings: Vec<Finding>, otherwise: Verdict, limit_ms: Ms) -> Self {
         let keeping = findings.iter().find(|finding| finding.keeps);
-        Self { verdict: keeping.map_or(otherwise, |finding| finding.rule), findings }
+        let verdict = keeping.map_or(otherwise, |finding| finding.rule);
+        Self { verdict, limit_ms: keeping.map_or(Some(limit_ms), |finding| finding.limit_ms), findings }
+    }
+
+    /// Lets a brake hold back what asks for a stop. What only closes a row is no brake's business.
+    fn braked(mut self, brake: Option<Verdict>) -> Self {
+        if let Some(verdict) = brake.filter(|_| self.reaps() && self.verdict != Verdict::MachineGone) {
+            self.findings.push(Finding::plain(verdict, true));
+            (self.verdict, self.limit_ms) = (verdict, None);
+        }
+        self
     }
 
     /// Returns whether the session is to be reaped.

@@ -41,7 +41,7 @@ pub fn orphan(session: &Session, asked: Asked, policy: &PolicyConfig) -> Decisio
         }
         None => Finding::plain(Verdict::Undetermined, true),
     });
-    Decision::from(findings, Verdict::Orphaned)
+    Decision::from(findings, Verdict::Orphaned, policy.orphan_quiet.0)
 }
 
 /// Returns whether a row has been in `starting` for longer than `start_timeout` at the time its runner was asked.

@@ -2,10 +2,14 @@
 
 use crate::config::PolicyConfig;
 use crate::policy::engine::{EngineSays, may_stop};
+use crate::policy::idle::finding_of;
+use crate::policy::requests::requests;
 use crate::policy::silence::with_silence_of_the_row;
+use crate::policy::{Decision, Finding};
 use crate::protocol::TrackedSession;
 use crate::session::{Id, Session};
 use crate::time::UtcMs;
+use crate::verdict::Verdict;
 
 /// How a tracked engine relates to the row of its session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,12 +42,36 @@ pub fn stray_case(engine: &TrackedSession, row: Option<&Session>, runner: &Id) -
     }
 }
 
-/// Decides whether a stray may be stopped: under the idle condition only, as any engine.
+/// A decision about a stray, and what its engine says for itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StrayDecision {
+    /// The decision with its findings.
+    pub decision: Decision,
+    /// The verdict that keeps it whatever its engine says: somebody asked for that, or a brake holds.
+    pub held: Option<Verdict>,
+    /// Whether the engine's own state allows a stop. One that is in use may have its row opened again.
+    pub says: EngineSays,
+}
+
+/// Decides whether a stray may be stopped: under the idle condition only, as any engine; `brake` as for an idle session.
 ///
 /// A row is closed as an orphan after minutes of quiet, so where the runner tells no silence, the row's has to be the
-/// full window.
+/// full window. Somebody who asked to keep the session, or claimed to drive it, did so perhaps before its row was closed
+/// and unheard by its runner; that counts here too.
 #[must_use]
-pub fn stray_may_stop(engine: &TrackedSession, row: &Session, policy: &PolicyConfig, now: UtcMs) -> EngineSays {
+pub fn stray(
+    engine: &TrackedSession,
+    row: &Session,
+    brake: Option<Verdict>,
+    policy: &PolicyConfig,
+    now: UtcMs,
+) -> StrayDecision {
     let limits = policy.stop_limits(row.idle_after_ms);
-    may_stop(&with_silence_of_the_row(&engine.state, &limits, row, now), &limits)
+    let state = with_silence_of_the_row(&engine.state, &limits, row, now);
+    let says = may_stop(&state, &limits);
+    let mut findings: Vec<Finding> = requests(row, limits.quiet_for_ms, now).collect();
+    findings.extend(brake.map(|verdict| Finding::plain(verdict, true)));
+    let held = findings.iter().find(|finding| finding.keeps).map(|finding| finding.rule);
+    findings.extend(finding_of(says, &state, &limits, now));
+    StrayDecision { held, decision: Decision::from(findings, Verdict::Stray, limits.quiet_for_ms), says }
 }

@@ -51,7 +51,7 @@ fn idle_engine() -> TrackedSession {
 fn idle_with(change: impl FnOnce(&mut Session)) -> Verdict {
     let mut session = idle_session();
     change(&mut session);
-    idle(&session, RunnerView::Live(Some(&idle_engine())), &policy(), NOW).verdict
+    idle(&session, RunnerView::Live(Some(&idle_engine())), None, &policy(), NOW).verdict
 }
 
 /// Checks a limit on both sides: `keep` one millisecond before, `reap` at it and after.
@@ -81,7 +81,7 @@ fn a_window_of_its_own_replaces_the_rules() {
         session.last_activity_at = Some(NOW.minus(age));
         let mut engine = idle_engine();
         engine.state.idle_ms = Told::Is(8 * HOUR);
-        idle(&session, RunnerView::Live(Some(&engine)), &policy(), NOW).verdict
+        idle(&session, RunnerView::Live(Some(&engine)), None, &policy(), NOW).verdict
     });
 }
 
@@ -140,7 +140,7 @@ fn a_time_in_the_future_is_no_ground_for_anything() {
 #[test]
 fn the_runner_decides_what_the_row_cannot() {
     let session = idle_session();
-    let verdict = |view| idle(&session, view, &policy(), NOW).verdict;
+    let verdict = |view| idle(&session, view, None, &policy(), NOW).verdict;
     assert_eq!(verdict(RunnerView::Live(None)), Verdict::Orphaned);
     assert_eq!(verdict(RunnerView::Ask), Verdict::Idle);
     assert_eq!(verdict(RunnerView::Gone), Verdict::MachineGone);
@@ -165,7 +165,7 @@ fn a_busy_engine_keeps_an_idle_row() {
         let mut engine = idle_engine();
         engine.state.turn_silent_ms = Some(0);
         change(&mut engine);
-        let decision = idle(&idle_session(), RunnerView::Live(Some(&engine)), &policy(), NOW);
+        let decision = idle(&idle_session(), RunnerView::Live(Some(&engine)), None, &policy(), NOW);
         assert_eq!(decision.verdict, expected);
     }
 }
@@ -178,7 +178,7 @@ fn a_runner_that_tells_no_silence_is_judged_by_the_rows() {
         session.started_at = Some(NOW.minus(age));
         let mut engine = TrackedSession::bare(session.id.clone());
         change(&mut engine);
-        idle(&session, RunnerView::Live(Some(&engine)), &policy(), NOW).verdict
+        idle(&session, RunnerView::Live(Some(&engine)), None, &policy(), NOW).verdict
     };
     limit(Verdict::AwaitingInput, Verdict::AwaitingExpired, 24 * HOUR, |age| {
         verdict(age, |e| e.state.awaiting_input = Told::Is(true))
@@ -194,9 +194,9 @@ fn explain_tells_when_the_last_keeping_rule_lapses() {
     let mut session = idle_session();
     session.last_activity_at = Some(NOW.minus(HOUR));
     session.keep_until = Some(NOW.plus(8 * HOUR));
-    let decision = idle(&session, RunnerView::Live(None), &policy(), NOW);
+    let decision = idle(&session, RunnerView::Live(None), None, &policy(), NOW);
     assert_eq!(decision.due_at(), Some(NOW.plus(8 * HOUR)));
-    let offline = idle(&session, RunnerView::Offline, &policy(), NOW);
+    let offline = idle(&session, RunnerView::Offline, None, &policy(), NOW);
     assert_eq!(offline.due_at(), None, "nobody can tell when a runner returns");
 }
 
@@ -281,13 +281,50 @@ fn a_run_is_stale_at_exactly_its_limit() {
 fn a_stray_of_a_plain_runner_needs_the_rows_full_silence() {
     let says = |age| {
         let row = Session { status: Status::Ended, last_activity_at: Some(NOW.minus(age)), ..idle_session() };
-        match stray_may_stop(&TrackedSession::bare(row.id.clone()), &row, &policy(), NOW) {
+        match stray(&TrackedSession::bare(row.id.clone()), &row, None, &policy(), NOW).says {
             engine::EngineSays::MayStop(verdict) => verdict,
             engine::EngineSays::Protected { .. } => Verdict::Refused,
             engine::EngineSays::Undetermined => Verdict::Undetermined,
         }
     };
     limit(Verdict::Refused, Verdict::Idle, 6 * HOUR, says);
+}
+
+#[test]
+fn what_people_asked_for_and_brakes_hold_a_stray_whatever_its_engine_says() {
+    let held = |change: fn(&mut Session), brake| {
+        let mut row = Session { status: Status::Ended, ..idle_session() };
+        change(&mut row);
+        let judged = stray(&idle_engine(), &row, brake, &policy(), NOW);
+        assert_eq!(judged.held.is_none(), judged.decision.reaps(), "{judged:?}");
+        judged.held
+    };
+    assert_eq!(held(|_| (), None), None);
+    assert_eq!(held(|row| row.keep_until = Some(NOW.plus(1)), None), Some(Verdict::KeptByRequest));
+    assert_eq!(held(|row| row.driver_at = Some(NOW.minus(6 * HOUR - 1)), None), Some(Verdict::DriverClaimed));
+    assert_eq!(held(|row| row.driver_at = Some(NOW.minus(6 * HOUR)), None), None);
+    assert_eq!(held(|_| (), Some(Verdict::ClockUnsettled)), Some(Verdict::ClockUnsettled));
+}
+
+#[test]
+fn a_brake_holds_a_stop_and_is_one_of_the_findings() {
+    let engine = idle_engine();
+    let braked = |view| idle(&idle_session(), view, Some(Verdict::RunnerOffline), &policy(), NOW);
+    let decision = braked(RunnerView::Live(Some(&engine)));
+    assert_eq!(decision.verdict, Verdict::RunnerOffline);
+    assert!(decision.finding(Verdict::RunnerOffline).is_some_and(|finding| finding.keeps));
+    assert_eq!(braked(RunnerView::Gone).verdict, Verdict::MachineGone, "there is nothing to stop");
+}
+
+#[test]
+fn a_reap_names_the_limit_that_it_rests_on() {
+    let mut engine = idle_engine();
+    engine.state.awaiting_input = Told::Is(true);
+    engine.state.awaiting_ms = Some(24 * HOUR);
+    let waited = idle(&idle_session(), RunnerView::Live(Some(&engine)), None, &policy(), NOW);
+    assert_eq!((waited.verdict, waited.limit_ms), (Verdict::AwaitingExpired, Some(24 * HOUR)));
+    let own = Session { idle_after_ms: Some(HOUR), ..idle_session() };
+    assert_eq!(idle(&own, RunnerView::Ask, None, &policy(), NOW).limit_ms, Some(HOUR));
 }
 
 #[test]

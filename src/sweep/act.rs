@@ -4,30 +4,42 @@
 //! committed together; only then is the runner told to forget. Killed anywhere in between, the next pass reads the
 //! runner's record and finishes with the original reason.
 
+use std::sync::PoisonError;
+
+use futures_util::future::join_all;
+
 use crate::entry::NewEntry;
 use crate::protocol::{EndMode, EndOutcome, EndRequest, Ended, ForgetRequest};
 use crate::report::{Action, Item, PartName};
-use crate::runner_client::{StopAnswer, StopCall, Target};
+use crate::runner_client::{NoAnswer, StopAnswer, StopCall, Target};
 use crate::session::{Id, Session};
 use crate::store::{Close, Closed, Guard, StoreError, SweepItem};
-use crate::sweep::observe::Observed;
-use crate::sweep::pass::Pass;
+use crate::sweep::observe::{Observed, Post};
+use crate::sweep::pass::{Pass, Settled};
 use crate::time::UtcMs;
 use crate::timeline::{self, Grounds};
 use crate::verdict::Verdict;
 
-/// Asks a runner to stop the engine of `generation`, on the session's condition.
+/// Asks a runner to stop the engine of `generation`, on the session's condition; or returns the verdict that keeps it.
 ///
-/// What must be true before: the policy nominated the session on a row that was read after `observed`, and the reaper is
-/// not paused. What protects the engine all the same: the runner checks the condition, the generation and the age of the
-/// stamp under its own lock. A foreign runner cannot, so it is asked only right after its set was read.
+/// What must be true before: the policy nominated the session on a row that was read after `observed`. What is made sure
+/// of here, with a turn among the stops in flight at hand: the process is not ending, the reaper not paused, and the
+/// answer young. What protects the engine all the same: the runner checks the condition, the generation and the age of
+/// the stamp under its own lock. A foreign runner cannot, so its answer must be seconds old.
 pub(crate) async fn stop(
     pass: &Pass,
     observed: &Observed,
     session: &Session,
     generation: i64,
     reason: Verdict,
-) -> StopAnswer {
+) -> Result<Result<StopAnswer, Verdict>, StoreError> {
+    let Ok(_turn) = pass.stops.acquire().await else { return Ok(Err(Verdict::Limit)) };
+    if let Some(verdict) = pass.hold().await? {
+        return Ok(Err(verdict));
+    }
+    if observed.is_old(pass.clock()) {
+        return Ok(Err(Verdict::Undetermined));
+    }
     let request = EndRequest {
         session_id: session.id.clone(),
         generation,
@@ -42,7 +54,7 @@ pub(crate) async fn stop(
     let call = StopCall { request, set_recognised: observed.is_live() && observed.engine(&session.id).is_none() };
     let answer = pass.tools.runners.end(&observed.target, &call).await;
     pass.tools.metrics.record_stop(pass.clock().awake() - began);
-    answer
+    Ok(Ok(answer))
 }
 
 /// Returns what is known of a session and its engine from an answer, for the evidence.
@@ -77,8 +89,10 @@ pub(crate) async fn close_gone(
     };
     let closed = pass.store().close_session(&close).await?;
     match closed {
-        Closed::Done => forget(pass, &session.runner_id, &session.id, ended.generation).await,
-        Closed::LostRace => drop(note_stopped(pass, part, &session.runner_id, grounds, ended).await?),
+        Closed::Done => forget_later(pass, &session.runner_id, &session.id, ended.generation),
+        Closed::LostRace => {
+            note_stopped(pass, part, &session.runner_id, grounds, ended).await?;
+        }
     }
     Ok((closed, item))
 }
@@ -131,7 +145,7 @@ pub(crate) async fn note_stopped(
     let stored = stored(pass, part, &item, now);
     let recorded = pass.store().record_stopped(&session.id, ended.generation, &entry, Some(&stored)).await?;
     if recorded.may_forget() {
-        forget(pass, runner, &session.id, ended.generation).await;
+        forget_later(pass, runner, &session.id, ended.generation);
     }
     Ok((recorded.is_done(), item))
 }
@@ -141,22 +155,50 @@ pub(crate) async fn note_stopped(
 async fn note_double(pass: &Pass, runner: &Id, entry: NewEntry, ended: &Ended) -> Result<bool, StoreError> {
     let once = Some(format!("stopped:{}:{runner}", ended.generation));
     let noted = pass.store().add_entry(&NewEntry { once, engine_gone: false, ..entry }).await?;
-    forget(pass, runner, &ended.session_id, ended.generation).await;
+    forget_later(pass, runner, &ended.session_id, ended.generation);
     Ok(noted)
 }
 
-/// Tells a runner that the end of this generation stands in the store. A failure is harmless: the record is listed again.
-async fn forget(pass: &Pass, runner: &Id, session: &Id, generation: i64) {
-    let Some(post) = pass.posts.get(runner).filter(|post| !post.is_foreign()) else { return };
-    let request = ForgetRequest { session_id: session.clone(), generation };
-    if let Err(error) = pass.tools.runners.forget(&Target::from(&post.runner), &request).await {
-        tracing::debug!(session_id = %session, runner_id = %runner, %error, "the runner was not told to forget");
+/// Notes that the end of this generation stands in the store, so that its runner can be told to forget it.
+fn forget_later(pass: &Pass, runner: &Id, session: &Id, generation: i64) {
+    let settled = Settled { runner: runner.clone(), session: session.clone(), generation };
+    pass.settled.lock().unwrap_or_else(PoisonError::into_inner).push(settled);
+}
+
+/// Tells the runners, side by side, which ends they need not remember any longer. It is the last thing of a pass, so that
+/// a runner that hangs here delays nothing; a failure is harmless, since the record is listed again.
+pub(crate) async fn forget_all(pass: &Pass) {
+    let settled = std::mem::take(&mut *pass.settled.lock().unwrap_or_else(PoisonError::into_inner));
+    let posts = pass.posts.values().filter(|post| !post.is_foreign());
+    join_all(posts.map(|post| {
+        let own = settled.iter().filter(|settled| settled.runner == post.runner.id);
+        forget_on(pass, post, own)
+    }))
+    .await;
+}
+
+async fn forget_on<'a>(pass: &Pass, post: &Post, settled: impl Iterator<Item = &'a Settled>) {
+    let target = Target::from(&post.runner);
+    for end in settled {
+        let request = ForgetRequest { session_id: end.session.clone(), generation: end.generation };
+        let told = pass.tools.runners.forget(&target, &request).await;
+        if let Err(error) = &told {
+            tracing::debug!(session_id = %end.session, runner_id = %end.runner, %error, "the runner was not told to forget");
+        }
+        if matches!(told, Err(NoAnswer::Unanswered(_) | NoAnswer::Unconnected(_))) {
+            return;
+        }
     }
 }
 
 /// Makes the report's line about a session.
 pub(crate) fn item(session: &Session, verdict: Verdict, action: Action, message: &str) -> Item {
     Item { session_id: session.id.clone(), verdict, action, message: message.to_owned() }
+}
+
+/// Says why something is kept.
+pub(crate) fn kept(verdict: Verdict) -> String {
+    format!("Kept: {}.", verdict.meaning())
 }
 
 /// Makes the stored form of a report's line.

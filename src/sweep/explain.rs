@@ -14,7 +14,7 @@ use crate::session::{Id, Session};
 use crate::store::{EntryFilter, StoreError};
 use crate::sweep::observe::{observe_all, runner_report};
 use crate::sweep::pass::{Pass, Request};
-use crate::sweep::reap::decide;
+use crate::sweep::reap::decide_on_latest;
 use crate::time::UtcMs;
 use crate::tools::Tools;
 use crate::verdict::Verdict;
@@ -71,7 +71,7 @@ pub async fn explain(tools: &Tools, id: &Id) -> Result<Option<Explanation>, Stor
 async fn open(pass: &Pass, session: Session, entries: Vec<Entry>, paused: bool) -> Explanation {
     let decision = match orphaned(pass, &session).await {
         Some(decision) => decision,
-        None => decide(pass, &session, None).await,
+        None => decide_on_latest(pass, &session).await,
     };
     let (mut runner, mut engine) = (None, None);
     if let Some(post) = pass.posts.get(&session.runner_id) {

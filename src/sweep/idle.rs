@@ -16,9 +16,9 @@ use crate::policy::{self, Decision};
 use crate::report::{Action, Fate, Item, PartReport};
 use crate::session::{Id, Session};
 use crate::store::StoreError;
-use crate::sweep::act::item;
+use crate::sweep::act::{item, kept};
 use crate::sweep::pass::Pass;
-use crate::sweep::reap::{decide, reap};
+use crate::sweep::reap::{decide_on_latest, reap};
 use crate::verdict::Verdict;
 
 /// How many candidates are read at once.
@@ -60,7 +60,7 @@ async fn nominate(pass: &Pass, report: &mut PartReport) -> Result<Queues, StoreE
         after = Some(last.cursor());
         for candidate in page {
             let session = candidate.session;
-            let decision = decide(pass, &session, None).await;
+            let decision = decide_on_latest(pass, &session).await;
             let queue = queues.entry(session.runner_id.clone()).or_default();
             match first_look(pass, &decision, paused, queue.len()) {
                 None => queue.push(Nominee { session, decision }),
@@ -84,7 +84,7 @@ fn first_look(pass: &Pass, decision: &Decision, paused: bool, queued: usize) -> 
 
 async fn keep(pass: &Pass, report: &mut PartReport, session: &Session, verdict: Verdict) -> Result<(), StoreError> {
     if pass.request.dry_run {
-        report.keep_item(item(session, verdict, Action::Kept, &format!("Kept: {verdict}.")));
+        report.keep_item(item(session, verdict, Action::Kept, &kept(verdict)));
         return Ok(());
     }
     if policy::clock_is_unsettled(session, pass.clock().now()) {
@@ -101,7 +101,7 @@ fn would_reap(nominee: &Nominee) -> Item {
     } else {
         (Action::WouldStop, "stop its engine and close its row")
     };
-    item(&nominee.session, verdict, action, &format!("Would {what}: {verdict}."))
+    item(&nominee.session, verdict, action, &format!("Would {what}: {}.", verdict.meaning()))
 }
 
 async fn reap_queue(pass: &Pass, queue: Vec<Nominee>) -> Vec<(Id, Fate)> {

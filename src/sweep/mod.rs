@@ -26,6 +26,7 @@ mod settle;
 mod strays;
 
 use std::collections::BTreeMap;
+use std::sync::Mutex;
 
 use futures_util::future::BoxFuture;
 use tokio::sync::Semaphore;
@@ -88,6 +89,7 @@ pub async fn sweep(tools: &Tools, request: Request, cancel: CancellationToken) -
         parts,
     };
     finish(&pass, &report).await?;
+    act::forget_all(&pass).await;
     prune::prune(&pass).await;
     Ok(report)
 }
@@ -103,7 +105,16 @@ async fn prepare(tools: &Tools, request: Request, cancel: CancellationToken) -> 
         tools.store.set_setting(HOST, &readings).await?;
     }
     let stops = Semaphore::new(tools.config.limits.stops_at_once as usize);
-    Ok(Pass { tools: tools.clone(), id: Id::new(), request, cancel, posts: BTreeMap::new(), host, stops })
+    Ok(Pass {
+        tools: tools.clone(),
+        id: Id::new(),
+        request,
+        cancel,
+        posts: BTreeMap::new(),
+        began: host,
+        stops,
+        settled: Mutex::default(),
+    })
 }
 
 /// Keeps the report. A dry run leaves no trace.

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use futures_util::StreamExt;
 use tokio::sync::Mutex;
@@ -20,10 +20,14 @@ use crate::session::{Id, Runner, Session};
 use crate::store::StoreError;
 use crate::sweep::pass::Pass;
 use crate::time::{Ms, SECOND, UtcMs};
+use crate::verdict::Verdict;
 
 /// An answer older than this is asked for again before a stop rests on it. A runner refuses at 60 s; half of that leaves
 /// room for the request's own way.
 const FRESH: Ms = 30 * SECOND;
+
+/// A foreign runner checks nothing itself, so its answer must be much younger.
+const FRESH_FOREIGN: Ms = 5 * SECOND;
 
 /// One enrolled runner in one pass.
 pub(crate) struct Post {
@@ -31,6 +35,8 @@ pub(crate) struct Post {
     latest: Mutex<Arc<Observed>>,
     /// How often it was asked in vain in this pass; after a few times it is left alone until the next.
     unanswered: AtomicU32,
+    /// A connection to it was made in this pass: whatever happens next, its machine is not gone.
+    connected: AtomicBool,
 }
 
 /// After this many stops without an answer a runner is asked for no more in this pass.
@@ -38,7 +44,8 @@ const PATIENCE: u32 = 3;
 
 impl Post {
     fn new(runner: Runner, observed: Observed) -> Self {
-        Self { runner, latest: Mutex::new(Arc::new(observed)), unanswered: AtomicU32::new(0) }
+        let connected = AtomicBool::new(!observed.unconnected);
+        Self { runner, latest: Mutex::new(Arc::new(observed)), unanswered: AtomicU32::new(0), connected }
     }
 
     /// Returns the latest answer.
@@ -54,6 +61,7 @@ impl Post {
         let mut latest = self.latest.lock().await;
         if !self.is_given_up() && (self.is_foreign() || latest.is_old(pass.clock())) {
             *latest = Arc::new(ask(pass, &self.runner).await?);
+            self.connected.fetch_or(!latest.unconnected, Ordering::Relaxed);
             if latest.state == RunnerState::Offline {
                 self.gave_no_answer();
             }
@@ -72,6 +80,26 @@ impl Post {
 
     pub(crate) fn is_given_up(&self) -> bool {
         self.unanswered.load(Ordering::Relaxed) >= PATIENCE
+    }
+
+    /// Returns the verdict under which every stop on this runner is held back just now, if any.
+    ///
+    /// A foreign runner checks no condition, so nothing is stopped there on the word of a clock that was just moved, nor
+    /// where its row asks for conditional stops only.
+    pub(crate) fn brake(&self, pass: &Pass) -> Option<Verdict> {
+        if self.is_foreign() && pass.host().jumped {
+            Some(Verdict::ClockUnsettled)
+        } else if self.is_foreign() && self.runner.require_conditional_stop {
+            Some(Verdict::Refused)
+        } else {
+            self.is_given_up().then_some(Verdict::RunnerOffline)
+        }
+    }
+
+    /// Returns whether the machine counts as gone: no connection in this pass, and none for `runner_gone_after` or ever.
+    fn is_gone(&self, pass: &Pass, now: UtcMs) -> bool {
+        let limit = pass.config().policy.runner_gone_after.0;
+        !self.connected.load(Ordering::Relaxed) && self.runner.last_seen_at.is_none_or(|at| now.since(at) >= limit)
     }
 }
 
@@ -101,7 +129,8 @@ impl Observed {
     /// Returns whether no stop may rest on the answer any more: this process, or its whole machine, may have stood still
     /// since the question, and a foreign runner would not notice.
     pub(crate) fn is_old(&self, clock: &dyn Clock) -> bool {
-        clock.elapsed() - self.asked_elapsed > FRESH
+        let fresh = if self.target.speaks_protocol { FRESH } else { FRESH_FOREIGN };
+        clock.elapsed() - self.asked_elapsed > fresh
     }
 
     /// Returns whether the answer is a recognisable tracked set.
@@ -184,7 +213,7 @@ pub(crate) fn view<'a>(
     now: UtcMs,
 ) -> RunnerView<'a> {
     let Some((post, observed)) = known else {
-        return if pass.host.settled { RunnerView::Gone } else { RunnerView::Offline };
+        return if pass.host().settled { RunnerView::Gone } else { RunnerView::Offline };
     };
     match observed.state {
         RunnerState::Live => match observed.engine(&session.id) {
@@ -196,9 +225,11 @@ pub(crate) fn view<'a>(
         },
         RunnerState::Unknown => RunnerView::Unknown,
         RunnerState::Offline if observed.unconnected => {
-            let limit = pass.config().policy.runner_gone_after.0;
-            let gone = post.runner.last_seen_at.is_none_or(|at| now.since(at) >= limit);
-            if gone && pass.host.settled { RunnerView::Gone } else { RunnerView::Offline }
+            if post.is_gone(pass, now) && pass.host().settled {
+                RunnerView::Gone
+            } else {
+                RunnerView::Offline
+            }
         }
         _ if post.is_foreign() => RunnerView::Ask,
         RunnerState::Offline => RunnerView::Offline,

@@ -4,6 +4,8 @@
 //! list the session, and the row is past `orphan_grace` and `orphan_quiet` at the time of the question. An empty set is a
 //! real answer; anything unrecognisable skips the runner. No engine is called: there is none.
 
+use futures_util::future::join_all;
+
 use crate::policy::{Asked, orphan};
 use crate::report::{Action, Item, PartName, PartReport, RunnerState};
 use crate::session::{Id, Session};
@@ -13,15 +15,21 @@ use crate::sweep::observe::{Observed, Post};
 use crate::sweep::pass::Pass;
 use crate::verdict::Verdict;
 
-/// Runs the part.
+/// Runs the part, runners side by side.
 pub(crate) async fn sweep(pass: &Pass) -> Result<PartReport, StoreError> {
     let mut report = PartReport::default();
-    for post in pass.posts.values() {
-        let observed = post.latest().await;
-        match skipped_as(observed.state) {
-            Some(verdict) => keep_all(pass, post, verdict, &mut report).await?,
-            None => reconcile(pass, post, &observed, &mut report).await?,
-        }
+    for part in join_all(pass.posts.values().map(|post| orphans_of(pass, post))).await {
+        report.merge(part?);
+    }
+    Ok(report)
+}
+
+async fn orphans_of(pass: &Pass, post: &Post) -> Result<PartReport, StoreError> {
+    let mut report = PartReport::default();
+    let observed = post.latest().await;
+    match skipped_as(observed.state) {
+        Some(verdict) => keep_all(pass, post, verdict, &mut report).await?,
+        None => reconcile(pass, post, &observed, &mut report).await?,
     }
     Ok(report)
 }
@@ -50,14 +58,14 @@ async fn keep_all(pass: &Pass, post: &Post, verdict: Verdict, report: &mut PartR
 }
 
 fn kept(session: &Session, verdict: Verdict) -> Item {
-    item(session, verdict, Action::Kept, &format!("Kept: {verdict}."))
+    item(session, verdict, Action::Kept, &act::kept(verdict))
 }
 
 /// Compares the rows of a live runner with its tracked set. The rows are read after the answer.
 async fn reconcile(pass: &Pass, post: &Post, observed: &Observed, report: &mut PartReport) -> Result<(), StoreError> {
     if pass.request.dry_run {
         for session in pass.store().list_untracked(&post.runner.id, &[]).await? {
-            would_close(pass, &session, observed, report).await?;
+            close_if_orphaned(pass, &session, observed, report).await?;
         }
         return Ok(());
     }
@@ -71,8 +79,10 @@ async fn reconcile(pass: &Pass, post: &Post, observed: &Observed, report: &mut P
     Ok(())
 }
 
-/// Closes one row, if the policy calls it an orphan. The policy compares with the time of the question, and the store
-/// checks that the row is still as it was read, so nothing that came after the question can be lost.
+/// Closes one row, if the policy calls it an orphan, or says that it would.
+///
+/// The policy compares with the time of the question, and the store checks that the row is still as it was read, so
+/// nothing that came after the question can be lost.
 async fn close_if_orphaned(
     pass: &Pass,
     session: &Session,
@@ -81,35 +91,21 @@ async fn close_if_orphaned(
 ) -> Result<(), StoreError> {
     let asked = Asked { at: observed.asked_at, tracked: observed.engine(&session.id).is_some() };
     let decision = orphan(session, asked, &pass.config().policy);
-    if !decision.reaps() {
-        report.keep(decision.verdict);
-    } else if pass.is_paused().await? {
-        report.keep(Verdict::Paused);
-    } else {
-        let grounds = act::grounds(pass, session, observed).with(&decision);
-        match act::close_unchanged(pass, PartName::Orphans, grounds, decision.verdict, "").await? {
-            (Closed::Done, item) => report.reap(item),
-            (Closed::LostRace, _) => report.keep(Verdict::LostRace),
+    let keeps = if decision.reaps() { pass.hold().await? } else { Some(decision.verdict) };
+    match keeps {
+        Some(verdict) if pass.request.dry_run => report.keep_item(kept(session, verdict)),
+        Some(verdict) => report.keep(verdict),
+        None if pass.request.dry_run => {
+            let message = format!("Would close its row: {}.", decision.verdict.meaning());
+            report.reap(item(session, decision.verdict, Action::WouldClose, &message));
         }
-    }
-    Ok(())
-}
-
-/// Says what would become of a row.
-async fn would_close(
-    pass: &Pass,
-    session: &Session,
-    observed: &Observed,
-    report: &mut PartReport,
-) -> Result<(), StoreError> {
-    let asked = Asked { at: observed.asked_at, tracked: observed.engine(&session.id).is_some() };
-    let decision = orphan(session, asked, &pass.config().policy);
-    if !decision.reaps() {
-        report.keep_item(kept(session, decision.verdict));
-    } else if pass.is_paused().await? {
-        report.keep_item(kept(session, Verdict::Paused));
-    } else {
-        report.reap(item(session, decision.verdict, Action::WouldClose, "Would close its row: orphaned."));
+        None => {
+            let grounds = act::grounds(pass, session, observed).with(&decision);
+            match act::close_unchanged(pass, PartName::Orphans, grounds, decision.verdict, "").await? {
+                (Closed::Done, item) => report.reap(item),
+                (Closed::LostRace, _) => report.keep(Verdict::LostRace),
+            }
+        }
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! What all parts of one pass share: its name, its limits, the runners as they answered, and the brakes.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -15,6 +15,7 @@ use crate::sweep::host::HostClock;
 use crate::sweep::observe::Post;
 use crate::timeline::Actor;
 use crate::tools::Tools;
+use crate::verdict::Verdict;
 
 /// What a pass is asked to do.
 #[derive(Debug, Clone)]
@@ -50,10 +51,20 @@ pub(crate) struct Pass {
     pub(crate) cancel: CancellationToken,
     /// The enrolled runners by id, each with its latest answer.
     pub(crate) posts: BTreeMap<Id, Arc<Post>>,
-    /// What the machine's clocks say about each other since the last pass.
-    pub(crate) host: HostClock,
+    /// What the machine's clocks said about each other when the pass began.
+    pub(crate) began: HostClock,
     /// Stops in flight, over all runners.
     pub(crate) stops: Semaphore,
+    /// The ends that stand in the store by now, and that runners are to be told to forget when the pass is over.
+    pub(crate) settled: Mutex<Vec<Settled>>,
+}
+
+/// An end of which a runner need not keep the record any longer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Settled {
+    pub(crate) runner: Id,
+    pub(crate) session: Id,
+    pub(crate) generation: i64,
 }
 
 impl Pass {
@@ -67,6 +78,20 @@ impl Pass {
 
     pub(crate) fn clock(&self) -> &dyn Clock {
         &*self.tools.clock
+    }
+
+    /// Returns what the machine's clocks say about each other now: since the last pass, and since this one began.
+    pub(crate) fn host(&self) -> HostClock {
+        let since = HostClock::read(self.clock(), Some(&self.began.readings));
+        HostClock { settled: self.began.settled && since.settled, jumped: self.began.jumped || since.jumped, ..since }
+    }
+
+    /// Returns the verdict that keeps whatever is about to be ended: the process is ending, or the reaper is paused.
+    pub(crate) async fn hold(&self) -> Result<Option<Verdict>, StoreError> {
+        if self.cancel.is_cancelled() {
+            return Ok(Some(Verdict::Limit));
+        }
+        Ok(self.is_paused().await?.then_some(Verdict::Paused))
     }
 
     /// Returns who acts in this pass, for entries.

@@ -16,43 +16,26 @@ use crate::verdict::Verdict;
 
 const PART: PartName = PartName::Idle;
 
-/// Decides about a session as it was read, on the answer that is handed in or on the latest one of its runner.
-pub(crate) async fn decide(pass: &Pass, session: &Session, answer: Option<&Observed>) -> Decision {
+/// Decides about a session as it was read, on an answer of its runner; none where the runner is not enrolled.
+pub(crate) fn decide(pass: &Pass, session: &Session, answer: Option<(&Post, &Observed)>) -> Decision {
     let now = pass.clock().now();
-    let Some(post) = pass.posts.get(&session.runner_id) else {
-        return policy::idle(session, view(pass, session, None, now), &pass.config().policy, now);
-    };
-    let latest = post.latest().await;
-    let observed = answer.unwrap_or(&latest);
-    let decision = policy::idle(session, view(pass, session, Some((post, observed)), now), &pass.config().policy, now);
-    match brake(pass, post, &decision) {
-        Some(verdict) => Decision { verdict, ..decision },
-        None => decision,
-    }
+    let brake = answer.and_then(|(post, _)| post.brake(pass));
+    policy::idle(session, view(pass, session, answer, now), brake, &pass.config().policy, now)
 }
 
-/// Returns the verdict that replaces a reap, where a brake of the pass holds.
-///
-/// A foreign runner checks no condition, so nothing is stopped there on the word of a clock that was just moved, nor
-/// where its row asks for conditional stops only.
-fn brake(pass: &Pass, post: &Post, decision: &Decision) -> Option<Verdict> {
-    let asks_to_stop = decision.reaps() && decision.verdict != Verdict::MachineGone;
-    if !asks_to_stop {
-        None
-    } else if post.is_foreign() && pass.host.jumped {
-        Some(Verdict::ClockUnsettled)
-    } else if post.is_foreign() && post.runner.require_conditional_stop {
-        Some(Verdict::Refused)
-    } else {
-        post.is_given_up().then_some(Verdict::RunnerOffline)
+/// Decides about a session as it was read, on the latest answer of its runner.
+pub(crate) async fn decide_on_latest(pass: &Pass, session: &Session) -> Decision {
+    match pass.posts.get(&session.runner_id) {
+        Some(post) => decide(pass, session, Some((post, &*post.latest().await))),
+        None => decide(pass, session, None),
     }
 }
 
 /// Reaps one nominee, unless anything speaks against it by now.
 ///
-/// An engine is asked to stop only when all of this is true at that moment: the process is not ending, the reaper is not
-/// paused, the row, read after the answer that the stop rests on, is open and past its window with nothing to keep it,
-/// and no brake holds. A row is closed only on the runner's word, or as `machine_gone`.
+/// An engine is asked to stop only when all of this is true at that moment: the row, read after the answer that the stop
+/// rests on, is open and past its window with nothing to keep it, no brake holds, and what [`act::stop`] makes sure of. A
+/// row is closed only on the runner's word, or as `machine_gone`.
 pub(crate) async fn reap(pass: &Pass, nominee: &Session) -> Fate {
     match try_reap(pass, nominee).await {
         Ok(fate) => fate,
@@ -61,30 +44,26 @@ pub(crate) async fn reap(pass: &Pass, nominee: &Session) -> Fate {
 }
 
 async fn try_reap(pass: &Pass, nominee: &Session) -> Result<Fate, StoreError> {
-    let Some(post) = pass.posts.get(&nominee.runner_id) else { return reap_gone(pass, nominee).await };
-    let Ok(_turn) = pass.stops.acquire().await else { return Ok(Fate::Kept(Verdict::Limit)) };
-    if pass.cancel.is_cancelled() {
-        return Ok(Fate::Kept(Verdict::Limit));
+    let Some(post) = pass.posts.get(&nominee.runner_id) else { return reap_unenrolled(pass, nominee).await };
+    if let Some(verdict) = pass.hold().await? {
+        return Ok(Fate::Kept(verdict));
     }
     let observed = post.fresh(pass).await?;
     let Some(session) = reread(pass, nominee).await? else { return Ok(Fate::Kept(Verdict::LostRace)) };
-    let decision = decide(pass, &session, Some(&observed)).await;
+    let decision = decide(pass, &session, Some((post, &observed)));
     if !decision.reaps() {
         return Ok(Fate::Kept(decision.verdict));
     }
-    if pass.is_paused().await? {
-        return Ok(Fate::Kept(Verdict::Paused));
-    }
+    let grounds = act::grounds(pass, &session, &observed).with(&decision);
     if decision.verdict == Verdict::MachineGone {
-        return close_gone_machine(pass, &session, &decision, observed.why.as_deref()).await;
-    }
-    if observed.is_old(pass.clock()) {
-        return Ok(Fate::Kept(Verdict::Undetermined));
+        return close_gone_machine(pass, grounds, observed.why.as_deref()).await;
     }
     // A runner that holds no engine as far as it said is asked all the same; if it has one by now, idleness ends it.
     let reason = if decision.verdict == Verdict::Orphaned { Verdict::Idle } else { decision.verdict };
-    let answer = act::stop(pass, &observed, &session, session.generation, reason).await;
-    settle(pass, post, act::grounds(pass, &session, &observed).with(&decision), answer).await
+    match act::stop(pass, &observed, &session, session.generation, reason).await? {
+        Ok(answer) => settle(pass, post, grounds, answer).await,
+        Err(verdict) => Ok(Fate::Kept(verdict)),
+    }
 }
 
 /// Returns the row as it stands now, if it is still open and on the same runner.
@@ -94,34 +73,43 @@ async fn reread(pass: &Pass, nominee: &Session) -> Result<Option<Session>, Store
 }
 
 /// Handles a nominee whose runner is not enrolled.
-async fn reap_gone(pass: &Pass, nominee: &Session) -> Result<Fate, StoreError> {
+async fn reap_unenrolled(pass: &Pass, nominee: &Session) -> Result<Fate, StoreError> {
     let Some(session) = reread(pass, nominee).await? else { return Ok(Fate::Kept(Verdict::LostRace)) };
-    let decision = decide(pass, &session, None).await;
+    let decision = decide(pass, &session, None);
     if !decision.reaps() {
         return Ok(Fate::Kept(decision.verdict));
     }
-    if pass.is_paused().await? {
-        return Ok(Fate::Kept(Verdict::Paused));
-    }
-    if pass.store().find_runner(&session.runner_id).await?.is_some() {
-        return Ok(Fate::Kept(Verdict::RunnerOffline));
-    }
-    close_gone_machine(pass, &session, &decision, Some("no such runner is enrolled")).await
+    close_gone_machine(pass, Grounds::of(&session).with(&decision), Some("no such runner is enrolled")).await
 }
 
-async fn close_gone_machine(
-    pass: &Pass,
-    session: &Session,
-    decision: &Decision,
-    why: Option<&str>,
-) -> Result<Fate, StoreError> {
+/// Closes the row of an idle session whose machine is gone.
+///
+/// What must be true: the policy decided `machine_gone` on the row as just read; and, looked at again here, the reaper may
+/// act, this host is settled, and no process has reached the runner, or enrolled it, since. The store checks that the row
+/// has not changed.
+async fn close_gone_machine(pass: &Pass, grounds: Grounds<'_>, why: Option<&str>) -> Result<Fate, StoreError> {
+    if let Some(verdict) = pass.hold().await? {
+        return Ok(Fate::Kept(verdict));
+    }
+    if !pass.host().settled || was_reached(pass, grounds.session).await? {
+        return Ok(Fate::Kept(Verdict::RunnerOffline));
+    }
     let why = why.unwrap_or("no connection could be made");
-    let grounds = Grounds::of(session).with(decision);
     let (closed, item) = act::close_unchanged(pass, PART, grounds, Verdict::MachineGone, why).await?;
     Ok(fate_of(closed, item))
 }
 
-/// Does what the runner's answer to a stop asks for.
+/// Returns whether the row of the session's runner shows a connection that is too young for the machine to be gone; a
+/// runner that this pass does not know was enrolled meanwhile.
+async fn was_reached(pass: &Pass, session: &Session) -> Result<bool, StoreError> {
+    let Some(runner) = pass.store().find_runner(&session.runner_id).await? else { return Ok(false) };
+    let limit = pass.config().policy.runner_gone_after.0;
+    let lately = runner.last_seen_at.is_some_and(|at| pass.clock().now().since(at) < limit);
+    Ok(lately || !pass.posts.contains_key(&session.runner_id))
+}
+
+/// Does what the runner's answer to a stop asks for. A row is closed only if the engine is gone by that answer, or if a
+/// runner that knows all its engines says that it holds none; everything else keeps it.
 async fn settle(pass: &Pass, post: &Post, grounds: Grounds<'_>, answer: StopAnswer) -> Result<Fate, StoreError> {
     let session = grounds.session;
     match answer {

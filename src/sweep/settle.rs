@@ -3,6 +3,8 @@
 //! End records close their rows with the runner's reason; engines at work count as activity; rows that never left
 //! `starting` become `active` or are closed as `start_failed`.
 
+use futures_util::future::join_all;
+
 use crate::policy::engine::is_working;
 use crate::policy::{StrayCase, start_overdue, stray_case};
 use crate::protocol::{EndOutcome, Ended};
@@ -16,19 +18,25 @@ use crate::verdict::Verdict;
 
 const PART: PartName = PartName::Observe;
 
-/// Settles what the answers of all runners settle.
+/// Settles what the answers of all runners settle, runners side by side.
 pub(crate) async fn settle(pass: &Pass) -> Result<PartReport, StoreError> {
     let mut report = PartReport::default();
-    for post in pass.posts.values() {
-        let observed = post.latest().await;
-        for ended in &observed.set.ended {
-            finish(pass, (post, &observed), ended, &mut report).await?;
-        }
-        note_work(pass, post, &observed).await?;
+    for part in join_all(pass.posts.values().map(|post| settle_ends(pass, post))).await {
+        report.merge(part?);
     }
     for session in overdue(pass).await? {
         settle_start(pass, &session, &mut report).await?;
     }
+    Ok(report)
+}
+
+async fn settle_ends(pass: &Pass, post: &Post) -> Result<PartReport, StoreError> {
+    let mut report = PartReport::default();
+    let observed = post.latest().await;
+    for ended in &observed.set.ended {
+        finish(pass, (post, &observed), ended, &mut report).await?;
+    }
+    note_work(pass, post, &observed).await?;
     Ok(report)
 }
 

@@ -8,7 +8,7 @@ use futures_util::StreamExt;
 use futures_util::future::join_all;
 
 use crate::policy::engine::EngineSays;
-use crate::policy::{StrayCase, stray_case, stray_may_stop};
+use crate::policy::{self, Decision, StrayCase, stray_case};
 use crate::protocol::{Because, TrackedSession};
 use crate::report::{Action, Fate, Item, PartName, PartReport};
 use crate::runner_client::StopAnswer;
@@ -83,11 +83,21 @@ async fn look_at(
     })
 }
 
+/// An engine that does not fit its row, on the answer that shows it.
+#[derive(Clone, Copy)]
+struct Stray<'a> {
+    post: &'a Post,
+    observed: &'a Observed,
+    engine: &'a TrackedSession,
+    case: StrayCase,
+    row: &'a Session,
+}
+
 /// Stops one stray, if its own runner agrees that nobody uses it.
 ///
 /// What must be true before a stop is asked for: on an answer that is fresh, the row, read after it and not changed since
-/// the question, does not fit the engine; the engine's own state allows a stop, or its runner will check that itself; nobody asked to keep the session;
-/// the process is not ending, the reaper not paused, and no brake holds.
+/// the question, does not fit the engine; the engine's own state allows a stop, or its runner will check that itself;
+/// nobody asked to keep the session or claimed to drive it, and no brake holds; and what [`act::stop`] makes sure of.
 async fn reap(pass: &Pass, post: &Post, row: &Session) -> Result<Fate, StoreError> {
     let observed = if pass.request.dry_run { post.latest().await } else { post.fresh(pass).await? };
     let (Some(engine), Some(row)) = (observed.engine(&row.id), pass.store().find_session(&row.id).await?) else {
@@ -97,81 +107,48 @@ async fn reap(pass: &Pass, post: &Post, row: &Session) -> Result<Fate, StoreErro
     if !matches!(case, StrayCase::Closed | StrayCase::Elsewhere) || is_newer(&row, &observed) {
         return Ok(Fate::Kept(Verdict::LostRace));
     }
-    let says = stray_may_stop(engine, &row, &pass.config().policy, pass.clock().now());
-    if let Some(verdict) = brake(pass, (post, &observed), &row).await? {
-        return Ok(kept(pass, &row, verdict));
+    let judged = policy::stray(engine, &row, post.brake(pass), &pass.config().policy, pass.clock().now());
+    let held = if judged.held.is_some() { judged.held } else { pass.hold().await? };
+    if let Some(verdict) = held {
+        return Ok(keep(pass, &row, verdict));
     }
+    let stray = Stray { post, observed: &observed, engine, case, row: &row };
     if pass.request.dry_run {
-        return Ok(would_reap(&post.runner.id, &row, says));
+        return Ok(would_reap(stray, judged.says));
     }
-    match says {
+    match judged.says {
         EngineSays::Undetermined => Ok(Fate::Kept(Verdict::Undetermined)),
-        EngineSays::Protected { because, .. } if post.is_foreign() => {
-            in_use(pass, (post, &observed), (case, &row), because).await
-        }
-        EngineSays::Protected { .. } | EngineSays::MayStop(_) => {
-            let generation = engine.generation.unwrap_or(row.generation);
-            stop(pass, (post, &observed), (case, &row), generation).await
-        }
+        EngineSays::Protected { because, .. } if post.is_foreign() => in_use(pass, stray, because).await,
+        EngineSays::Protected { .. } | EngineSays::MayStop(_) => stop(pass, stray, &judged.decision).await,
     }
 }
 
 /// Keeps a stray; a dry run shows it.
-fn kept(pass: &Pass, row: &Session, verdict: Verdict) -> Fate {
+fn keep(pass: &Pass, row: &Session, verdict: Verdict) -> Fate {
     match pass.request.dry_run {
-        true => Fate::Shown(item(row, verdict, Action::Kept, &format!("Kept: {verdict}."))),
+        true => Fate::Shown(item(row, verdict, Action::Kept, &act::kept(verdict))),
         false => Fate::Kept(verdict),
     }
 }
 
-/// Returns the verdict that keeps a stray whatever its engine says.
-///
-/// Somebody who claimed to drive the session counts here as in the idle rule: its row may have been closed as an orphan
-/// since, and a runner that tells no silence has not heard of the claim.
-async fn brake(
-    pass: &Pass,
-    (post, observed): (&Post, &Observed),
-    row: &Session,
-) -> Result<Option<Verdict>, StoreError> {
-    let now = pass.clock().now();
-    let window = row.idle_after_ms.unwrap_or(pass.config().policy.idle_after.0);
-    Ok(if pass.cancel.is_cancelled() {
-        Some(Verdict::Limit)
-    } else if pass.is_paused().await? {
-        Some(Verdict::Paused)
-    } else if row.keep_until.is_some_and(|until| until > now) {
-        Some(Verdict::KeptByRequest)
-    } else if row.driver_at.is_some_and(|at| now.since(at) < window) {
-        Some(Verdict::DriverClaimed)
-    } else if !pass.request.dry_run && observed.is_old(pass.clock()) {
-        Some(Verdict::Undetermined)
-    } else if post.is_foreign() && pass.host.jumped {
-        Some(Verdict::ClockUnsettled)
-    } else if post.is_foreign() && post.runner.require_conditional_stop {
-        Some(Verdict::Refused)
-    } else {
-        post.is_given_up().then_some(Verdict::RunnerOffline)
-    })
-}
-
-async fn stop(
-    pass: &Pass,
-    (post, observed): (&Post, &Observed),
-    (case, row): (StrayCase, &Session),
-    generation: i64,
-) -> Result<Fate, StoreError> {
-    let runner = &post.runner.id;
-    Ok(match act::stop(pass, observed, row, generation, Verdict::Stray).await {
+/// Asks for the stop of a stray, under what [`reap`] has made sure of, and does what the answer asks for.
+async fn stop(pass: &Pass, stray: Stray<'_>, decision: &Decision) -> Result<Fate, StoreError> {
+    let Stray { post, observed, engine, row, .. } = stray;
+    let (runner, generation) = (&post.runner.id, engine.generation.unwrap_or(row.generation));
+    let answer = match act::stop(pass, observed, row, generation, Verdict::Stray).await? {
+        Ok(answer) => answer,
+        Err(verdict) => return Ok(Fate::Kept(verdict)),
+    };
+    Ok(match answer {
         StopAnswer::Stopped(ended) | StopAnswer::AlreadyStopped(ended) => {
-            match act::note_stopped(pass, PART, runner, act::grounds(pass, row, observed), &ended).await? {
+            let grounds = act::grounds(pass, row, observed).with(decision);
+            match act::note_stopped(pass, PART, runner, grounds, &ended).await? {
                 (true, item) => Fate::Reaped(item),
                 (false, _) => Fate::Kept(Verdict::LostRace),
             }
         }
         StopAnswer::NotTracked => Fate::Kept(Verdict::LostRace),
-        StopAnswer::Refused { because: Some(because), .. } => {
-            in_use(pass, (post, observed), (case, row), because).await?
-        }
+        StopAnswer::Refused { because: Some(because), .. } => in_use(pass, stray, because).await?,
         StopAnswer::Refused { because: None, idle_ms, .. } => refused(row, &timeline::refusal(runner, None, idle_ms)),
         StopAnswer::Accepted => {
             Fate::Failed(format!("runner {runner} has begun to stop the engine and has not finished yet"))
@@ -185,17 +162,12 @@ async fn stop(
 }
 
 /// Opens the row of a stray again that turned out to be in use, where its place is still free; shows it otherwise.
-async fn in_use(
-    pass: &Pass,
-    (post, observed): (&Post, &Observed),
-    (case, row): (StrayCase, &Session),
-    because: Because,
-) -> Result<Fate, StoreError> {
-    let now = pass.clock().now();
-    if case != StrayCase::Closed || matches!(because, Because::Generation | Because::Stale) {
-        return Ok(refused(row, &timeline::refusal(&post.runner.id, Some(because), None)));
+async fn in_use(pass: &Pass, stray: Stray<'_>, because: Because) -> Result<Fate, StoreError> {
+    let (now, row) = (pass.clock().now(), stray.row);
+    if stray.case != StrayCase::Closed || matches!(because, Because::Generation | Because::Stale) {
+        return Ok(refused(row, &timeline::refusal(&stray.post.runner.id, Some(because), None)));
     }
-    let entry = timeline::reopened(act::grounds(pass, row, observed), because, &pass.actor(), now);
+    let entry = timeline::reopened(act::grounds(pass, row, stray.observed), because, &pass.actor(), now);
     let line = item(row, Verdict::Refused, Action::Reopened, &entry.message);
     Ok(match pass.store().reopen_session(row, now, &entry, Some(&stored(pass, PART, &line, now))).await? {
         Reopened::Done => Fate::Shown(line),
@@ -213,14 +185,18 @@ fn refused(row: &Session, message: &str) -> Fate {
     Fate::Shown(item(row, Verdict::Refused, Action::Kept, message))
 }
 
-fn would_reap(runner: &Id, row: &Session, says: EngineSays) -> Fate {
+fn would_reap(stray: Stray<'_>, says: EngineSays) -> Fate {
+    let row = stray.row;
     match says {
         EngineSays::MayStop(_) => {
-            Fate::Reaped(item(row, Verdict::Stray, Action::WouldStop, "Would stop its engine: stray."))
+            let message = format!("Would stop its engine: {}.", Verdict::Stray.meaning());
+            Fate::Reaped(item(row, Verdict::Stray, Action::WouldStop, &message))
         }
-        EngineSays::Protected { because, .. } => refused(row, &timeline::refusal(runner, Some(because), None)),
+        EngineSays::Protected { because, .. } => {
+            refused(row, &timeline::refusal(&stray.post.runner.id, Some(because), None))
+        }
         EngineSays::Undetermined => {
-            Fate::Shown(item(row, Verdict::Undetermined, Action::Kept, "Kept: its state cannot be told."))
+            Fate::Shown(item(row, Verdict::Undetermined, Action::Kept, &act::kept(Verdict::Undetermined)))
         }
     }
 }

@@ -1,14 +1,11 @@
 //! `sexton explain`: why was this session stopped, or why was it not, and when would it be?
 
-mod meaning;
-
 use std::io;
 
 use comfy_table::Cell;
 use owo_colors::OwoColorize;
 
 use crate::cli::args::OneArgs;
-use crate::cli::explain::meaning::meaning;
 use crate::cli::output::{self, Outcome, cell, escape, figure};
 use crate::cli::sessions::engine_word;
 use crate::policy::Finding;
@@ -86,7 +83,7 @@ fn answer(explanation: &Explanation, now: UtcMs) -> String {
 
 fn with_meaning(word: &str) -> String {
     match word.parse::<Verdict>() {
-        Ok(verdict) => format!("{word}, {}", meaning(verdict)),
+        Ok(verdict) => format!("{word}, {}", verdict.meaning()),
         Err(_) => escape(word),
     }
 }

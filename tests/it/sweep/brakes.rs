@@ -228,7 +228,7 @@ async fn a_runner_that_hangs_delays_no_other_runners_stops() {
     let gate = hung.hold(Verb::End, When::Arrived);
     let pass = world.spawn_sweep();
     gate.reached().await;
-    tower.wait_for(Verb::Forget, 40).await;
+    tower.wait_for(Verb::End, 40).await;
     assert!(hung.script().stops.is_empty());
     assert!(hung.calls_of(Verb::End).len() <= world.tools.config.limits.stops_per_runner as usize);
     gate.open();

@@ -122,7 +122,7 @@ async fn a_use_that_comes_while_the_machine_is_called_gone_keeps_the_row() {
     let touch =
         sexton::store::Touch { id: idle.id.clone(), at: touched_at, kind: sexton::session::ActivityKind::Message };
     // What a pass does between its last look and its close.
-    let decision = sexton::policy::Decision { verdict: Verdict::MachineGone, findings: Vec::new() };
+    let decision = sexton::policy::Decision { verdict: Verdict::MachineGone, findings: Vec::new(), limit_ms: None };
     world.store().write_touches(&[touch]).await.unwrap();
     let grounds = sexton::timeline::Grounds::of(&read).with(&decision);
     let actor = sexton::verbs::person(&world.tools, "test");

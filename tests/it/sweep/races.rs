@@ -127,7 +127,7 @@ async fn a_stop_whose_row_was_closed_meanwhile_is_on_record() {
     let pass = world.spawn_sweep();
     gate.reached().await;
     // Another process, which cannot reach the machine, calls it gone.
-    let decision = sexton::policy::Decision { verdict: Verdict::MachineGone, findings: Vec::new() };
+    let decision = sexton::policy::Decision { verdict: Verdict::MachineGone, findings: Vec::new(), limit_ms: None };
     let grounds = sexton::timeline::Grounds::of(&session).with(&decision);
     let actor = verbs::person(&world.tools, "other");
     let entry = sexton::timeline::closed_without_stop(grounds, decision.verdict, "x", &actor, world.now());

@@ -50,7 +50,7 @@ fn decision(verdict: Verdict) -> Decision {
         limit_ms: Some(6 * HOUR),
         until: None,
     };
-    Decision { verdict, findings: vec![finding] }
+    Decision { verdict, limit_ms: finding.limit_ms, findings: vec![finding] }
 }
 
 fn stage(stage: &str, at_ms: i64) -> StopStage {
