@@ -8,6 +8,7 @@ mod foreign;
 mod idle;
 mod kill;
 mod machine_gone;
+mod mid_pass;
 mod orphans;
 mod processes;
 mod races;
