@@ -148,6 +148,12 @@ async fn stop(pass: &Pass, stray: Stray<'_>, decision: &Decision) -> Result<Fate
             }
         }
         StopAnswer::NotTracked => Fate::Kept(Verdict::LostRace),
+        // Another process had it stopped and let the runner forget.
+        StopAnswer::Refused { because: Some(Because::Generation), .. }
+            if pass.store().has_stopped(&row.id, generation).await? =>
+        {
+            Fate::Kept(Verdict::LostRace)
+        }
         StopAnswer::Refused { because: Some(because), .. } => in_use(pass, stray, because).await?,
         StopAnswer::Refused { because: None, idle_ms, .. } => refused(row, &timeline::refusal(runner, None, idle_ms)),
         StopAnswer::Accepted => {
