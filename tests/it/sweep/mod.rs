@@ -19,4 +19,4 @@ mod stop_failed;
 mod strays;
 mod tracked_set;
 mod without;
-//mod worlds;
+mod worlds;
