@@ -20,4 +20,4 @@ mod stop_failed;
 mod strays;
 mod tracked_set;
 mod without;
-//mod worlds;
+mod worlds;
