@@ -9,7 +9,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::report::{Action, SweepReport};
+use crate::report::{Action, RunnerState, SweepReport};
 use crate::time::{Ms, UtcMs};
 
 /// The labels of a verdict count.
@@ -19,12 +19,20 @@ struct VerdictLabels {
     verdict: &'static str,
 }
 
+/// The label of a runner.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RunnerLabels {
+    runner_id: String,
+}
+
 /// Counts, gauges and histograms of one worker.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
     verdicts: Family<VerdictLabels, Counter>,
     errors: Counter,
+    runners_live: Family<RunnerLabels, Gauge>,
+    paused: Gauge,
     sweeps: Counter,
     finished_at: Gauge<f64, AtomicU64>,
     sweep_age: Gauge<f64, AtomicU64>,
@@ -43,6 +51,8 @@ impl Default for Metrics {
             registry: Registry::with_prefix("sexton"),
             verdicts: Family::default(),
             errors: Counter::default(),
+            runners_live: Family::default(),
+            paused: Gauge::default(),
             sweeps: Counter::default(),
             finished_at: Gauge::default(),
             sweep_age: Gauge::default(),
@@ -64,6 +74,8 @@ impl Metrics {
         registry.register("verdicts", "Sessions by part and verdict, over all passes", self.verdicts.clone());
         registry.register("sweep_errors", "Sessions that a pass could not handle", self.errors.clone());
         registry.register("sweeps", "Finished passes", self.sweeps.clone());
+        registry.register("runner_live", "Whether a runner was live in the last pass", self.runners_live.clone());
+        registry.register("paused", "Whether the reaper was paused in the last pass", self.paused.clone());
         registry.register_with_unit(
             "last_sweep_timestamp",
             "When the last pass finished, since 1970; 0 before the first",
@@ -106,6 +118,11 @@ impl Metrics {
 
     /// Takes note of a finished pass.
     pub fn record_sweep(&self, report: &SweepReport) {
+        for runner in &report.runners {
+            let labels = RunnerLabels { runner_id: runner.runner_id.to_string() };
+            self.runners_live.get_or_create(&labels).set(i64::from(runner.state == RunnerState::Live));
+        }
+        self.paused.set(i64::from(report.paused));
         for (part, counts) in &report.parts {
             for item in counts.items.iter().filter(|item| acted(item.action)) {
                 self.count(part.as_str(), item.verdict.as_str(), 1);

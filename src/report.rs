@@ -115,6 +115,19 @@ impl SweepReport {
         refused || self.parts.values().any(|part| !part.errors.is_empty() || part.items.iter().any(did))
     }
 
+    /// Adds up all parts.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        let mut totals = Totals::default();
+        for (name, part) in &self.parts {
+            let ended = if *name == PartName::Observe { &mut totals.settled } else { &mut totals.reaped };
+            *ended += part.reaped;
+            totals.kept += part.kept.values().sum::<u64>();
+            totals.failed += part.errors.len() as u64;
+        }
+        totals
+    }
+
     /// Returns the part of this name.
     #[must_use]
     pub fn part(&self, name: PartName) -> &PartReport {
@@ -122,6 +135,19 @@ impl SweepReport {
             PartReport { examined: 0, reaped: 0, kept: BTreeMap::new(), errors: Vec::new(), items: Vec::new() };
         self.parts.get(&name).unwrap_or(&NONE)
     }
+}
+
+/// The sums over all parts of a pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Totals {
+    /// Rows closed because their runner said that the engine is gone, or has none: no rule took them.
+    pub settled: u64,
+    /// Ended by a rule, or in a dry run: would be.
+    pub reaped: u64,
+    /// Kept.
+    pub kept: u64,
+    /// Of those kept, the ones that could not be handled.
+    pub failed: u64,
 }
 
 /// How one runner answered.

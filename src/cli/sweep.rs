@@ -9,7 +9,7 @@ use owo_colors::OwoColorize;
 use crate::cli::args::SweepArgs;
 use crate::cli::output::{self, Outcome, cell, escape, figure, judged};
 use crate::cli::signals;
-use crate::report::{PartName, PartReport, RunnerState, SweepReport, Trigger};
+use crate::report::{PartName, PartReport, RunnerState, SweepReport, Totals, Trigger};
 use crate::sweep::{Request, sweep};
 use crate::time::spoken;
 use crate::tools::Tools;
@@ -52,14 +52,14 @@ fn print(report: &SweepReport) -> io::Result<()> {
 }
 
 fn headline(report: &SweepReport) -> String {
-    let sum = |count: fn(&PartReport) -> u64| report.parts.values().map(count).sum::<u64>();
-    let reaped = sum(|part| part.reaped);
-    let kept = sum(|part| part.kept.values().sum());
-    let failed = sum(|part| part.errors.len() as u64);
+    let Totals { settled, reaped, kept, failed } = report.totals();
     let mut text = match report.dry_run {
         true => format!("Dry run: would reap {reaped}, keep {kept}"),
         false => format!("Reaped {reaped}, kept {kept}"),
     };
+    if settled > 0 {
+        let _ = write!(text, ", settled {settled} whose engine was gone");
+    }
     if failed > 0 {
         let _ = write!(text, ", {failed} could not be handled");
     }

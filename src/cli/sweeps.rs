@@ -21,7 +21,7 @@ pub(crate) async fn run(tools: &Tools, args: ListArgs) -> anyhow::Result<Outcome
     } else if sweeps.is_empty() {
         output::line("There was no pass yet; `sexton sweep` makes one.")?;
     } else {
-        let header = ["STARTED (UTC)", "SWEEP", "TRIGGER", "TOOK", "REAPED", "KEPT", "FAILED"];
+        let header = ["STARTED (UTC)", "SWEEP", "TRIGGER", "TOOK", "SETTLED", "REAPED", "KEPT", "FAILED"];
         output::table(&header, sweeps.iter().map(row).collect())?;
     }
     Ok(Outcome::Done)
@@ -32,16 +32,12 @@ fn row(sweep: &Sweep) -> Vec<Cell> {
     let report = sweep.report.clone().and_then(|report| serde_json::from_value::<SweepReport>(report).ok());
     let Some(report) = report else {
         let took = if sweep.finished_at.is_some() { "-" } else { "unfinished" };
-        row.extend([figure(took), figure("-"), figure("-"), figure("-")]);
+        row.extend([figure(took), figure("-"), figure("-"), figure("-"), figure("-")]);
         return row;
     };
-    let parts = report.parts.values();
-    let (mut reaped, mut kept, mut failed) = (0, 0, 0);
-    for part in parts {
-        reaped += part.reaped;
-        kept += part.kept.values().sum::<u64>();
-        failed += part.errors.len();
-    }
-    row.extend([figure(spoken(report.elapsed_ms)), figure(reaped), figure(kept), figure(failed)]);
+    let totals = report.totals();
+    let figures = [totals.settled, totals.reaped, totals.kept, totals.failed].map(figure);
+    row.push(figure(spoken(report.elapsed_ms)));
+    row.extend(figures);
     row
 }

@@ -8,10 +8,11 @@ use utoipa::ToSchema;
 
 use crate::entry::{Entry, EntryKind};
 use crate::policy::{Asked, Decision, Finding, orphan};
-use crate::protocol::TrackedSession;
+use crate::protocol::{Ended, TrackedSession};
 use crate::report::{RunnerReport, RunnerState, Trigger};
 use crate::session::{Id, Session};
 use crate::store::{EntryFilter, StoreError};
+use crate::sweep::act;
 use crate::sweep::observe::{observe_all, runner_report};
 use crate::sweep::pass::{Pass, Request};
 use crate::sweep::reap::decide_on_latest;
@@ -69,7 +70,7 @@ pub async fn explain(tools: &Tools, id: &Id) -> Result<Option<Explanation>, Stor
 }
 
 async fn open(pass: &Pass, session: Session, entries: Vec<Entry>, paused: bool) -> Explanation {
-    let decision = match orphaned(pass, &session).await {
+    let decision = match settled(pass, &session).await {
         Some(decision) => decision,
         None => decide_on_latest(pass, &session).await,
     };
@@ -92,9 +93,14 @@ async fn open(pass: &Pass, session: Session, entries: Vec<Entry>, paused: bool) 
     }
 }
 
-/// Returns the decision to close the row as an orphan, if that is what the next pass would do.
-async fn orphaned(pass: &Pass, session: &Session) -> Option<Decision> {
+/// Returns the decision that needs no rule about idleness, if that is what the next pass would do: the runner says that
+/// the engine has ended, or holds none.
+async fn settled(pass: &Pass, session: &Session) -> Option<Decision> {
     let observed = pass.posts.get(&session.runner_id)?.latest().await;
+    let fits = |ended: &&Ended| ended.session_id == session.id && ended.generation == session.generation;
+    if let Some(ended) = observed.set.ended.iter().find(fits) {
+        return Some(Decision { verdict: act::verdict_of(ended), findings: Vec::new(), limit_ms: None });
+    }
     let asked = Asked { at: observed.asked_at, tracked: observed.engine(&session.id).is_some() };
     let decision = orphan(session, asked, &pass.config().policy);
     (observed.state == RunnerState::Live && decision.verdict == Verdict::Orphaned).then_some(decision)

@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
-use crate::report::{PartReport, SweepReport, Trigger};
+use crate::report::{SweepReport, Totals, Trigger};
 use crate::schedule::Trigger as Call;
 use crate::sweep::{self, Request};
 use crate::telemetry::field;
 use crate::tools::Tools;
+use crate::worker::watch::Watch;
 use crate::worker::{Swept, Worker};
 
 /// Why the last pass failed, if it did; so that a failure that lasts is told once and not at every tick.
@@ -34,18 +35,24 @@ pub(super) fn job(
     worker: &Worker,
 ) -> impl Fn(Call<Request>, CancellationToken) -> BoxFuture<'static, Swept> + Send + Sync + 'static {
     let (tools, trouble) = (worker.tools.clone(), worker.trouble.clone());
+    let watch = Arc::new(Watch::default());
     move |call, cancel| {
         let request = match call {
             Call::Tick => Request::all(Trigger::Schedule),
             Call::Request(request) => request,
         };
-        Box::pin(pass(tools.clone(), trouble.clone(), request, cancel))
+        let (tools, trouble, watch) = (tools.clone(), trouble.clone(), Arc::clone(&watch));
+        Box::pin(async move {
+            let swept = pass(&tools, &trouble, request, cancel).await;
+            swept.iter().for_each(|report| watch.look(report));
+            swept
+        })
     }
 }
 
 /// Makes one pass and logs what came of it. A pass that fails harms nothing: the next one goes on from there.
-async fn pass(tools: Tools, trouble: Trouble, request: Request, cancel: CancellationToken) -> Swept {
-    let swept = sweep::sweep(&tools, request, cancel).await;
+async fn pass(tools: &Tools, trouble: &Trouble, request: Request, cancel: CancellationToken) -> Swept {
+    let swept = sweep::sweep(tools, request, cancel).await;
     match &swept {
         Ok(report) => {
             if trouble.set(None).is_some() {
@@ -65,9 +72,7 @@ async fn pass(tools: Tools, trouble: Trouble, request: Request, cancel: Cancella
 
 /// Logs one line about a pass; one without any event is worth a line only to who looks for it.
 fn tell(report: &SweepReport) {
-    let sum = |of: fn(&PartReport) -> u64| report.parts.values().map(of).sum::<u64>();
-    let (reaped, kept) = (sum(|part| part.reaped), sum(|part| part.kept.values().sum()));
-    let errors = sum(|part| part.errors.len() as u64);
+    let Totals { settled, reaped, kept, failed } = report.totals();
     macro_rules! line {
         ($level:ident) => {
             tracing::$level!(
@@ -75,9 +80,10 @@ fn tell(report: &SweepReport) {
                 { field::TRIGGER } = %report.trigger,
                 dry_run = report.dry_run,
                 paused = report.paused,
+                settled,
                 reaped,
                 kept,
-                errors,
+                failed,
                 { field::ELAPSED_MS } = report.elapsed_ms,
                 "swept"
             )

@@ -1,10 +1,11 @@
 //! What the worker does beside answering requests: it sweeps on schedule, writes down activity and gives signs of life.
 //!
-//! `job.rs` is one pass as the schedule makes it; `books.rs` keeps the rows of use and of this process. Nothing here
+//! `job.rs` is one pass as the schedule makes it, `watch.rs` says what changed from pass to pass; `books.rs` keeps the rows of use and of this process. Nothing here
 //! knows HTTP.
 
 mod books;
 mod job;
+mod watch;
 
 use std::sync::Arc;
 

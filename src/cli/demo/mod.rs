@@ -29,7 +29,8 @@ pub(crate) async fn run(once: bool, shutdown: CancellationToken) -> anyhow::Resu
     let worker = tokio::spawn(api::serve(stage.tools(), OWNER.to_owned(), stage.take_listener()?, stop.clone()));
     let mut show = Show::of(&stage);
     let complete = show.run(shutdown.clone()).await?;
-    output::line(show.verdict())?;
+    let broken_off = shutdown.is_cancelled() && !complete;
+    output::line(if broken_off { "Broken off before everything was shown.".to_owned() } else { show.verdict() })?;
     if !once && complete {
         output::line("It goes on until you press Ctrl-C; the sample engines then end with it.")?;
         shutdown.cancelled().await;
@@ -37,5 +38,5 @@ pub(crate) async fn run(once: bool, shutdown: CancellationToken) -> anyhow::Resu
     stop.cancel();
     worker.await.context("the worker did not end cleanly")??;
     stage.strike().await?;
-    Ok(if complete { Outcome::Done } else { Outcome::Incomplete })
+    Ok(if complete || (broken_off && !once) { Outcome::Done } else { Outcome::Incomplete })
 }

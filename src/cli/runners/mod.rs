@@ -26,14 +26,14 @@ use crate::tools::Tools;
 pub(crate) async fn run(context: &Context, tools: &Tools, args: RunnersArgs) -> anyhow::Result<Outcome> {
     match args.command {
         None => list(tools, args.json).await,
-        Some(RunnersCommand::Add(wish)) => add(context, tools, wish).await,
+        Some(RunnersCommand::Add(wish)) => add(tools, wish).await,
         Some(RunnersCommand::Remove { id }) => remove(tools, &id).await,
         Some(RunnersCommand::Reset { id }) => reset(tools, &id).await,
     }
 }
 
 /// Enrols a runner under the identity that it must answer with. It need not be there yet.
-async fn add(context: &Context, tools: &Tools, wish: AddRunner) -> anyhow::Result<Outcome> {
+async fn add(tools: &Tools, wish: AddRunner) -> anyhow::Result<Outcome> {
     let url = base_url(&wish.url).map_err(|why| anyhow!(why))?;
     let token_file = wish.token_file.as_deref().map(whole_path).transpose()?;
     if let Some(file) = token_file.as_deref().filter(|file| !Path::new(file).exists()) {
@@ -43,10 +43,14 @@ async fn add(context: &Context, tools: &Tools, wish: AddRunner) -> anyhow::Resul
         ));
     }
     let AddRunner { id, require_conditional_stop, .. } = wish;
+    // What is not named again stays: a runner that moves keeps its secret.
+    let known = tools.store.find_runner(&id).await?;
+    let require_conditional_stop =
+        require_conditional_stop || known.as_ref().is_some_and(|known| known.require_conditional_stop);
     let runner = Runner {
         identity: Some(id.to_string()),
         url,
-        token_file,
+        token_file: token_file.or_else(|| known.as_ref().and_then(|known| known.token_file.clone())),
         created_at: tools.clock.now(),
         last_seen_at: None,
         epoch: None,
@@ -54,10 +58,9 @@ async fn add(context: &Context, tools: &Tools, wish: AddRunner) -> anyhow::Resul
         require_conditional_stop,
         id,
     };
-    let known = tools.store.find_runner(&runner.id).await?.is_some();
     tools.store.add_runner(&runner).await?;
-    let (done, id, url) = (if known { "changed" } else { "enrolled" }, &runner.id, &runner.url);
-    output::line(format_args!("Runner {id} is {done} at {url}, for {}.", output::escape(&context.person())))?;
+    let (done, id, url) = (if known.is_some() { "changed" } else { "enrolled" }, &runner.id, &runner.url);
+    output::line(format_args!("Runner {id} is {done} at {url}."))?;
     Ok(Outcome::Done)
 }
 

@@ -1,12 +1,17 @@
 //! From outcome to sentence, pure: what a timeline entry says to a person, and the evidence under it.
 
+mod phrase;
+
 use serde_json::{Map, Value, json};
+
+pub use phrase::size;
 
 use crate::entry::{EntryKind, NewEntry};
 use crate::policy::Decision;
-use crate::protocol::{Because, EndOutcome, Ended, ResumeCommand};
-use crate::session::{ActivityKind, Id, Run, Session};
+use crate::protocol::{Because, EndOutcome, Ended};
+use crate::session::{Id, Run, Session};
 use crate::time::{Ms, UtcMs, spoken};
+use crate::timeline::phrase::{full_stop, how_it_left, join, quiet, resume, silence};
 use crate::verdict::Verdict;
 
 /// Who acts, and in which pass.
@@ -56,8 +61,10 @@ impl<'a> Grounds<'a> {
 pub fn engine_gone(grounds: Grounds<'_>, outcome: EndOutcome, ended: &Ended, actor: &Actor, now: UtcMs) -> NewEntry {
     let session = grounds.session;
     let reason: Option<Verdict> = ended.reason.parse().ok();
-    // The runner may tell of the end long after it: what counts is how silent the session was then.
-    let then = now.minus(ended.ended_ago_ms.unwrap_or(0).max(0));
+    // The runner may tell of the end long after it, and the stop itself takes time: what counts is how silent the session
+    // was when the stop began.
+    let ladder = ended.stages.last().map_or(0, |last| last.at_ms.max(0));
+    let then = now.minus(ended.ended_ago_ms.unwrap_or(0).max(0)).minus(ladder);
     let why = match reason {
         Some(Verdict::Idle) => format!("Stopped after {}.", silence(session, then)),
         Some(Verdict::Stalled) => format!("Stopped in a stalled turn, after {}.", silence(session, then)),
@@ -66,12 +73,18 @@ pub fn engine_gone(grounds: Grounds<'_>, outcome: EndOutcome, ended: &Ended, act
         }
         Some(Verdict::Stray) => "Stopped: its row had been closed before.".to_owned(),
         Some(Verdict::EndedByPerson) => format!("Ended by {}.", actor.name),
-        Some(Verdict::Exited) => "The engine left by itself.".to_owned(),
-        Some(Verdict::StartFailed) => "The engine did not start.".to_owned(),
+        Some(Verdict::Exited) => match &ended.detail {
+            Some(detail) => format!("The engine is gone: {}", full_stop(detail)),
+            None => "The engine left by itself.".to_owned(),
+        },
+        Some(Verdict::StartFailed) => match &ended.detail {
+            Some(detail) => format!("The engine did not start: {}", full_stop(detail)),
+            None => "The engine did not start.".to_owned(),
+        },
         Some(Verdict::HostReboot) => "The engine is gone since its machine was booted again.".to_owned(),
         _ => format!("The runner ended the engine ({}).", ended.reason),
     };
-    let message = join([Some(why), ended.detail.clone(), how_it_left(ended), ended.resume.as_ref().map(resume)]);
+    let message = join([Some(why), how_it_left(ended), ended.resume.as_ref().map(resume), None]);
     let mut evidence = evidence(grounds, actor);
     put_ended(&mut evidence, outcome, ended);
     evidence.entry("rule").or_insert_with(|| json!(ended.reason));
@@ -304,6 +317,7 @@ fn put_ended(evidence: &mut Map<String, Value>, outcome: EndOutcome, ended: &End
         ("freed_bytes", json!(ended.freed_bytes)),
         ("not_freed", json!(ended.not_freed)),
         ("resume", json!(ended.resume)),
+        ("detail", json!(ended.detail)),
     ];
     evidence
         .extend(facts.into_iter().filter(|(_, value)| !value.is_null()).map(|(key, value)| (key.to_owned(), value)));
@@ -317,91 +331,4 @@ fn source(session: &Session) -> Option<&'static str> {
         (session.started_at, "started_at"),
     ];
     columns.into_iter().find_map(|(at, column)| at.map(|_| column))
-}
-
-fn quiet(session: &Session, now: UtcMs) -> String {
-    session.last_used().map_or_else(|| "an unknown time".to_owned(), |at| spoken(now.since(at)))
-}
-
-/// `6 h 3 min with no activity (last: capture poll, 09:14 UTC)`
-fn silence(session: &Session, now: UtcMs) -> String {
-    let last = session.last_used().map(|at| at.to_string());
-    let clock = last.as_deref().and_then(|text| text.get(11..16)).unwrap_or("unknown");
-    let kind = session.last_activity_kind.map_or("start", activity);
-    format!("{} with no activity (last: {kind}, {clock} UTC)", quiet(session, now))
-}
-
-fn activity(kind: ActivityKind) -> &'static str {
-    match kind {
-        ActivityKind::Capture => "capture poll",
-        ActivityKind::Message => "message",
-        ActivityKind::Run => "run",
-        ActivityKind::Copilot => "co-pilot turn",
-        ActivityKind::Timeline => "timeline read",
-        ActivityKind::Engine => "output of the engine",
-        ActivityKind::Start => "start",
-        ActivityKind::Keep => "request to keep it",
-    }
-}
-
-/// `The engine left on its own 1.2 s after stdin closed; 412 MB freed.`
-fn how_it_left(ended: &Ended) -> Option<String> {
-    let after = |stage: &str| ended.stages.iter().find(|taken| taken.stage == stage).map(|taken| taken.at_ms);
-    let gone = after("empty");
-    let means = [
-        ("sigkill", "The engine had to be killed and was gone", "after SIGKILL"),
-        ("sigterm_tree", "The engine left", "after SIGTERM to all its processes"),
-        ("sigterm_engine", "The engine left", "after SIGTERM"),
-        ("stdin_closed", "The engine left on its own", "after stdin closed"),
-    ];
-    let how = means.into_iter().find_map(|(stage, text, since)| {
-        let began = after(stage)?;
-        Some(match gone {
-            Some(at) => format!("{text} {} {since}", spoken((at - began).max(0))),
-            None => format!("{text} {since}"),
-        })
-    });
-    let freed = ended.freed_bytes.filter(|bytes| *bytes > 0).map(|bytes| format!("{} freed", size(bytes)));
-    let exit = ended.exit.as_ref().and_then(|exit| match (exit.code, exit.signal) {
-        (Some(code), _) => Some(format!("exit code {code}")),
-        (None, Some(signal)) => Some(format!("signal {signal}")),
-        (None, None) => None,
-    });
-    let parts: Vec<String> = if how.is_some() {
-        [how, freed].into_iter().flatten().collect()
-    } else {
-        [exit, freed].into_iter().flatten().collect()
-    };
-    let left = ended.not_freed.join(", ");
-    let tail = (!left.is_empty()).then(|| format!("Not freed: {left}."));
-    let head = (!parts.is_empty()).then(|| format!("{}.", capital(&parts.join("; "))));
-    match (head, tail) {
-        (None, None) => None,
-        (head, tail) => Some(join([head, tail, None, None])),
-    }
-}
-
-fn resume(resume: &ResumeCommand) -> String {
-    format!("Continue with: `{}` in {}", resume.command.join(" "), resume.cwd)
-}
-
-/// Writes a size for a sentence, in decimal units as memory is sold: `412 MB`, `1.3 GB`.
-#[must_use]
-pub fn size(bytes: i64) -> String {
-    const MB: i64 = 1_000_000;
-    match bytes {
-        ..0 => "0 MB".to_owned(),
-        b if b >= 1_000 * MB => format!("{}.{} GB", b / (1_000 * MB), b % (1_000 * MB) / (100 * MB)),
-        b if b >= 10 * MB => format!("{} MB", b / MB),
-        b => format!("{}.{} MB", b / MB, b % MB / (MB / 10)),
-    }
-}
-
-fn capital(text: &str) -> String {
-    let mut chars = text.chars();
-    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
-}
-
-fn join<const N: usize>(parts: [Option<String>; N]) -> String {
-    parts.into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
 }
