@@ -162,6 +162,10 @@ async fn refused(
     idle_ms: Option<Ms>,
 ) -> Result<Fate, StoreError> {
     let (now, session) = (pass.clock().now(), grounds.session);
+    // Where another process ended it in the meantime and let the runner forget, there is nothing left to refuse.
+    if reread(pass, session).await?.is_none_or(|row| row.generation != session.generation) {
+        return Ok(Fate::Kept(Verdict::LostRace));
+    }
     pass.store().add_entry(&timeline::refused(grounds, because, idle_ms, &pass.actor(), now)).await?;
     backoff::after_refusal(pass, session, because, idle_ms).await?;
     let message = timeline::refusal(&session.runner_id, because, idle_ms);

@@ -169,6 +169,11 @@ async fn stop(
             }
         }
         StopAnswer::NotTracked => Fate::Kept(Verdict::LostRace),
+        StopAnswer::Refused { because: Some(Because::Generation), .. }
+            if pass.store().has_stopped(&row.id, generation).await? =>
+        {
+            Fate::Kept(Verdict::LostRace)
+        }
         StopAnswer::Refused { because: Some(because), .. } => {
             in_use(pass, (post, observed), (case, row), because).await?
         }

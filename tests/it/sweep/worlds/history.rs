@@ -7,9 +7,9 @@ use serde_json::json;
 use sexton::activity::touch_once;
 use sexton::clock::Clock;
 use sexton::protocol::{EngineState, Told};
+use sexton::report::{PartName, SweepReport};
 use sexton::session::{ActivityKind, Id, Session, Status};
 use sexton::store::Begun;
-use sexton::sweep::{PartName, SweepReport};
 use sexton::time::{HOUR, MINUTE, Ms, SECOND, UtcMs};
 
 use crate::support::fake_runner::{Answering, FakeRunner, Raw, Verb, When};
