@@ -123,7 +123,7 @@ impl SweepReport {
             let ended = if *name == PartName::Observe { &mut totals.settled } else { &mut totals.reaped };
             *ended += part.reaped;
             totals.kept += part.kept.values().sum::<u64>();
-            totals.failed += part.errors.len() as u64;
+            totals.errors += part.errors.len() as u64;
         }
         totals
     }
@@ -147,7 +147,7 @@ pub struct Totals {
     /// Kept.
     pub kept: u64,
     /// Of those kept, the ones that could not be handled.
-    pub failed: u64,
+    pub errors: u64,
 }
 
 /// How one runner answered.

@@ -112,7 +112,7 @@ async fn with_tools(context: &Context, tools: &Tools, command: StoreCommand) -> 
         StoreCommand::Keep(args) => keep::run(context, tools, args).await,
         StoreCommand::Pause(args) => pause::pause(context, tools, args).await,
         StoreCommand::Resume => pause::resume(tools).await,
-        StoreCommand::Runners(args) => runners::run(context, tools, args).await,
+        StoreCommand::Runners(args) => runners::run(tools, args).await,
         StoreCommand::Tokens(args) => tokens::run(context, tools, args).await,
     }
 }

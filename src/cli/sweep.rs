@@ -52,7 +52,7 @@ fn print(report: &SweepReport) -> io::Result<()> {
 }
 
 fn headline(report: &SweepReport) -> String {
-    let Totals { settled, reaped, kept, failed } = report.totals();
+    let Totals { settled, reaped, kept, errors } = report.totals();
     let mut text = match report.dry_run {
         true => format!("Dry run: would reap {reaped}, keep {kept}"),
         false => format!("Reaped {reaped}, kept {kept}"),
@@ -60,8 +60,8 @@ fn headline(report: &SweepReport) -> String {
     if settled > 0 {
         let _ = write!(text, ", settled {settled} whose engine was gone");
     }
-    if failed > 0 {
-        let _ = write!(text, ", {failed} could not be handled");
+    if errors > 0 {
+        let _ = write!(text, ", {errors} could not be handled");
     }
     let _ = write!(text, ", in {}", spoken(report.elapsed_ms));
     text

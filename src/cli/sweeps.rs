@@ -21,7 +21,7 @@ pub(crate) async fn run(tools: &Tools, args: ListArgs) -> anyhow::Result<Outcome
     } else if sweeps.is_empty() {
         output::line("There was no pass yet; `sexton sweep` makes one.")?;
     } else {
-        let header = ["STARTED (UTC)", "SWEEP", "TRIGGER", "TOOK", "SETTLED", "REAPED", "KEPT", "FAILED"];
+        let header = ["STARTED (UTC)", "SWEEP", "TRIGGER", "TOOK", "SETTLED", "REAPED", "KEPT", "ERRORS"];
         output::table(&header, sweeps.iter().map(row).collect())?;
     }
     Ok(Outcome::Done)
@@ -36,7 +36,7 @@ fn row(sweep: &Sweep) -> Vec<Cell> {
         return row;
     };
     let totals = report.totals();
-    let figures = [totals.settled, totals.reaped, totals.kept, totals.failed].map(figure);
+    let figures = [totals.settled, totals.reaped, totals.kept, totals.errors].map(figure);
     row.push(figure(spoken(report.elapsed_ms)));
     row.extend(figures);
     row

@@ -5,6 +5,9 @@ use crate::store::error::At;
 use crate::store::{FUTURE_SLACK_MS, Store, StoreError};
 use crate::time::{Ms, UtcMs};
 
+/// A touch that was held back is written up to this much after its window ends.
+const WRITTEN_BEHIND: Ms = 2 * crate::time::SECOND;
+
 impl Store {
     /// Writes a worker's sign of life.
     ///
@@ -28,7 +31,8 @@ impl Store {
     }
 
     /// Makes up for the touches that a crashed worker held back: when a worker has given no sign of life for
-    /// `silent_for`, open rows written since that sign minus `throttle` move forward by `throttle`, at most to `now`.
+    /// `silent_for`, open rows written since that sign minus `throttle` (and a moment more, see [`WRITTEN_BEHIND`]) move forward by
+    /// `throttle`, at most to `now`.
     ///
     /// The same transaction forgets those workers, so that processes which notice at once move the rows once. Returns
     /// how many rows moved.
@@ -48,7 +52,7 @@ impl Store {
         let Some(last_sign) = query.fetch_one(&mut *tx).await.at(self)? else { return Ok(0) };
         let last_sign: i64 = last_sign;
         let moved = sqlx::query(MOVE_FORWARD)
-            .bind(UtcMs(last_sign).minus(throttle).0)
+            .bind(UtcMs(last_sign).minus(throttle + WRITTEN_BEHIND).0)
             .bind(now.0)
             .bind(throttle)
             .execute(&mut *tx)

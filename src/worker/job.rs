@@ -72,7 +72,7 @@ async fn pass(tools: &Tools, trouble: &Trouble, request: Request, cancel: Cancel
 
 /// Logs one line about a pass; one without any event is worth a line only to who looks for it.
 fn tell(report: &SweepReport) {
-    let Totals { settled, reaped, kept, failed } = report.totals();
+    let Totals { settled, reaped, kept, errors } = report.totals();
     macro_rules! line {
         ($level:ident) => {
             tracing::$level!(
@@ -83,7 +83,7 @@ fn tell(report: &SweepReport) {
                 settled,
                 reaped,
                 kept,
-                failed,
+                errors,
                 { field::ELAPSED_MS } = report.elapsed_ms,
                 "swept"
             )

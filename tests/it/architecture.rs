@@ -58,7 +58,7 @@ const SWEEP: &[&str] = &[
 const VERBS: &[&str] =
     &["activity", "policy", "protocol", "runner_client", "session", "store", "time", "timeline", "tools", "verdict"];
 
-const WORKER: &[&str] = &["activity", "report", "schedule", "store", "sweep", "telemetry", "time", "tools"];
+const WORKER: &[&str] = &["activity", "report", "schedule", "session", "store", "sweep", "telemetry", "time", "tools"];
 
 const API: &[&str] = &[
     "activity",

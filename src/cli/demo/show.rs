@@ -106,7 +106,8 @@ impl Show {
         let Some(told) = explain(&self.tools, &id).await? else { return Ok(()) };
         let word = told.verdict.as_str();
         if told.session.is_open() && !told.reaps && self.seen.insert((BUILDING, format!("kept {word}"))) {
-            say(self.tools.clock.now(), BUILDING, &format!("Kept: {word}."))?;
+            let meaning = word.parse().map_or(word, Verdict::meaning);
+            say(self.tools.clock.now(), BUILDING, &format!("Kept: {meaning}."))?;
         }
         Ok(())
     }

@@ -9,7 +9,6 @@ use comfy_table::Cell;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::cli::Context;
 use crate::cli::args::{AddRunner, RunnersArgs, RunnersCommand};
 use crate::cli::live::ask_all;
 use crate::cli::output::{self, Outcome, cell, figure, judged};
@@ -23,7 +22,7 @@ use crate::tools::Tools;
 ///
 /// # Errors
 /// When the wish cannot be met, or the store fails.
-pub(crate) async fn run(context: &Context, tools: &Tools, args: RunnersArgs) -> anyhow::Result<Outcome> {
+pub(crate) async fn run(tools: &Tools, args: RunnersArgs) -> anyhow::Result<Outcome> {
     match args.command {
         None => list(tools, args.json).await,
         Some(RunnersCommand::Add(wish)) => add(tools, wish).await,

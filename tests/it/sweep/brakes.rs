@@ -129,7 +129,7 @@ async fn a_runner_may_be_stopped_on_conditions_only() {
 }
 
 /// Returns the times, in minutes since the first pass, at which the runner was asked to stop.
-async fn asked_at(runner: &FakeRunner, from: sexton::time::UtcMs) -> Vec<i64> {
+fn asked_at(runner: &FakeRunner, from: sexton::time::UtcMs) -> Vec<i64> {
     runner.calls_of(Verb::End).iter().map(|call| call.at.since(from) / MINUTE).collect()
 }
 
@@ -144,7 +144,7 @@ async fn a_failing_stop_is_tried_again_after_a_wait_that_doubles() {
         world.sweep_only(&[PartName::Idle]).await;
         world.clock.advance(MINUTE);
     }
-    assert_eq!(asked_at(&runner, from).await, [0, 1, 2, 4, 8, 16, 32, 62, 92, 122]);
+    assert_eq!(asked_at(&runner, from), [0, 1, 2, 4, 8, 16, 32, 62, 92, 122]);
 }
 
 #[tokio::test]

@@ -95,3 +95,22 @@ async fn two_passes_close_an_orphan_once() {
         assert_eq!(world.entries(session, EntryKind::Ended).await.len(), 1);
     }
 }
+
+#[tokio::test]
+async fn who_asks_after_the_runner_was_told_to_forget_loses_the_race_too() {
+    let world = World::new().await;
+    let runner = world.runner().await;
+    let second = world.second_process().await;
+    let session = world.held(&runner, "s", WINDOW).await;
+    // The stop of the one is on its way while the other stops, closes and lets the runner forget.
+    let gate = runner.hold(Verb::End, When::Arrived);
+    let late = spawn_sweep(&second);
+    gate.reached().await;
+    runner.unhook();
+    assert_eq!(world.sweep().await.part(PartName::Idle).reaped, 1);
+    assert!(runner.script().ended.is_empty());
+    gate.open();
+    let report = late.await.unwrap();
+    assert_eq!(kept(report.part(PartName::Idle), Verdict::LostRace), 1, "{report:?}");
+    assert!(world.entries(&session, EntryKind::Refused).await.is_empty(), "no word of a refusal after the end");
+}

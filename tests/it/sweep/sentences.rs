@@ -4,7 +4,7 @@ use sexton::entry::NewEntry;
 use sexton::policy::{Decision, Finding};
 use sexton::protocol::{Because, EndOutcome, Ended, EngineExit, ResumeCommand, StopStage};
 use sexton::session::{ActivityKind, Run, RunStatus, Session, Status};
-use sexton::time::{HOUR, MINUTE, SECOND, UtcMs};
+use sexton::time::{HOUR, MINUTE, SECOND};
 use sexton::timeline::{self, Actor, Grounds};
 use sexton::verdict::Verdict;
 
@@ -94,6 +94,45 @@ fn said(name: &str, entry: &NewEntry) -> String {
     format!("{name}\n  [{} {}] {}", entry.kind, entry.reason.as_deref().unwrap_or("-"), entry.message)
 }
 
+/// The sentences about an engine that is gone, by how it went.
+fn ends() -> Vec<String> {
+    let bare = |reason: &str| Ended { reason: reason.to_owned(), ..nothing() };
+    let stages = |stages: &[(&str, i64)]| stages.iter().map(|(name, at_ms)| stage(name, *at_ms)).collect();
+    let killed = [
+        ("stdin_closed", 0),
+        ("sigterm_engine", 5_000),
+        ("sigterm_tree", 10_000),
+        ("sigkill", 12_000),
+        ("empty", 12_040),
+    ];
+    let cases: [(&str, Ended); 13] = [
+        ("idle", ended("idle")),
+        ("told two hours later", Ended { ended_ago_ms: Some(2 * HOUR), ..ended("idle") }),
+        ("killed", Ended { stages: stages(&killed), ..ended("idle") }),
+        (
+            "after a signal",
+            Ended {
+                stages: stages(&[("stdin_closed", 0), ("sigterm_engine", 5_000), ("empty", 5_800)]),
+                resume: None,
+                ..ended("idle")
+            },
+        ),
+        ("not freed", Ended { not_freed: vec!["container 5d1e of docker".to_owned()], ..ended("idle") }),
+        ("a runner that tells nothing", bare("idle")),
+        ("stalled", ended("stalled")),
+        ("awaiting", ended("awaiting_expired")),
+        ("ended by a person", ended("ended_by_person")),
+        (
+            "exited",
+            Ended { stages: Vec::new(), exit: Some(EngineExit { code: Some(1), signal: None }), ..ended("exited") },
+        ),
+        ("start failed", Ended { detail: Some("claude: not logged in".to_owned()), ..bare("start_failed") }),
+        ("host reboot", bare("host_reboot")),
+        ("a word of its own", bare("out_of_memory")),
+    ];
+    cases.into_iter().map(|(name, record)| said(name, &gone(|ended| *ended = record))).collect()
+}
+
 #[test]
 fn every_entry_is_one_sentence_a_person_understands() {
     let session = session();
@@ -107,72 +146,24 @@ fn every_entry_is_one_sentence_a_person_understands() {
         heartbeat_at: Some(NOON.minus(15 * MINUTE)),
         finished_at: None,
     };
-    let of = Grounds::of(&session);
-    let mut lines = vec![
-        said("idle", &gone(|_| ())),
-        said("told two hours later", &gone(|ended| ended.ended_ago_ms = Some(2 * HOUR))),
-        said(
-            "killed",
-            &gone(|ended| {
-                ended.stages = vec![
-                    stage("stdin_closed", 0),
-                    stage("sigterm_engine", 5 * SECOND),
-                    stage("sigterm_tree", 10 * SECOND),
-                    stage("sigkill", 12 * SECOND),
-                    stage("empty", 12_040),
-                ];
-            }),
-        ),
-        said(
-            "after a signal",
-            &gone(|ended| {
-                ended.stages =
-                    vec![stage("stdin_closed", 0), stage("sigterm_engine", 5 * SECOND), stage("empty", 5_800)];
-                ended.resume = None;
-            }),
-        ),
-        said("not freed", &gone(|ended| ended.not_freed = vec!["container 5d1e of docker".to_owned()])),
-        said(
-            "a runner that tells nothing",
-            &gone(|ended| {
-                *ended = Ended { reason: "idle".to_owned(), ..nothing() };
-            }),
-        ),
-        said("stalled", &gone(|ended| ended.reason = "stalled".to_owned())),
-        said("awaiting", &gone(|ended| ended.reason = "awaiting_expired".to_owned())),
-        said(
-            "exited",
-            &gone(|ended| {
-                (ended.reason, ended.stages) = ("exited".to_owned(), Vec::new());
-                ended.exit = Some(EngineExit { code: Some(1), signal: None });
-            }),
-        ),
-        said(
-            "start failed",
-            &gone(|ended| {
-                *ended = Ended {
-                    reason: "start_failed".to_owned(),
-                    detail: Some("claude: not logged in".to_owned()),
-                    ..nothing()
-                };
-            }),
-        ),
-        said("host reboot", &gone(|ended| *ended = Ended { reason: "host_reboot".to_owned(), ..nothing() })),
-        said("a word of its own", &gone(|ended| *ended = Ended { reason: "out_of_memory".to_owned(), ..nothing() })),
-        said("stray", &timeline::stray_stopped(of, &id("mac-mini"), &ended("stray"), &actor(), NOON)),
-        said("machine gone", &without_stop(Verdict::MachineGone, "no connection to mac-mini:7118: connection refused")),
+    let (of, actor) = (Grounds::of(&session), actor());
+    let refused_connection = "no connection to mac-mini:7118: connection refused";
+    let mut lines = ends();
+    lines.extend([
+        said("stray", &timeline::stray_stopped(of, &id("mac-mini"), &ended("stray"), &actor, NOON)),
+        said("machine gone", &without_stop(Verdict::MachineGone, refused_connection)),
         said("orphaned", &without_stop(Verdict::Orphaned, "")),
         said("never started", &without_stop(Verdict::StartFailed, "")),
-        said("refused to start", &timeline::start_failed(&session, "no such engine", &actor(), NOON)),
-        said("reopened", &timeline::reopened(Grounds::of(&closed), Because::Active, &actor(), NOON)),
-        said("run stale", &timeline::run_stale((Some(&session), &run), 15 * MINUTE, &actor(), NOON)),
-        said("started", &timeline::started(&session, &actor(), NOON)),
-        said("kept", &timeline::kept((&session, UtcMs(NOON.0 + 12 * HOUR)), "release day", &actor(), NOON)),
-    ];
+        said("refused to start", &timeline::start_failed(&session, "no such engine", &actor, NOON)),
+        said("reopened", &timeline::reopened(Grounds::of(&closed), Because::Active, &actor, NOON)),
+        said("run stale", &timeline::run_stale((Some(&session), &run), 15 * MINUTE, &actor, NOON)),
+        said("started", &timeline::started(&session, &actor, NOON)),
+        said("kept", &timeline::kept((&session, NOON.plus(12 * HOUR)), "release day", &actor, NOON)),
+    ]);
     let because = Because::ALL.iter().map(|because| Some(*because)).chain([None]);
     lines.extend(because.map(|because| {
         let idle_ms = (because == Some(Because::Active)).then_some(90 * SECOND);
-        said("refused", &timeline::refused(of, because, idle_ms, &actor(), NOON))
+        said("refused", &timeline::refused(of, because, idle_ms, &actor, NOON))
     }));
     insta::assert_snapshot!(lines.join("\n"));
 }

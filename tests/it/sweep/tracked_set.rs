@@ -167,7 +167,7 @@ async fn the_report_names_each_runner_with_its_state_and_why() {
         let word = match state {
             Unknown => Verdict::RunnerUnknown,
             Offline => Verdict::RunnerOffline,
-            _ => Verdict::TrackedUnrecognised,
+            RunnerState::Live | Unrecognised | Unauthorised => Verdict::TrackedUnrecognised,
         };
         assert_eq!(kept(report.part(PartName::Orphans), word), 3, "{name}");
         assert_eq!(kept(report.part(PartName::Idle), word), 1, "{name}");

@@ -112,6 +112,8 @@ pub(crate) struct Stop {
     pub(crate) generation: i64,
     /// When, on the runner's clock.
     pub(crate) at: UtcMs,
+    /// The pass that asked for it; a foreign runner is told none.
+    pub(crate) sweep_id: Option<Id>,
     /// What the engine was doing right then.
     pub(crate) state: EngineState,
 }

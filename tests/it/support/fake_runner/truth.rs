@@ -118,7 +118,7 @@ impl Script {
             }
         }
         self.stop(request, clock);
-        // One that lacks the guard of the generation stopped another start than was meant.
+        // Not looked up: without its guard the engine may be of another generation than was asked for.
         let (_, record) = self.ended.last().cloned().unwrap();
         if self.lacks == Some(Guard::Records) {
             self.ended.pop();
@@ -156,7 +156,8 @@ impl Script {
     fn stop(&mut self, request: &EndRequest, clock: &dyn Clock) {
         let engine = &self.engines[&request.session_id];
         let (generation, state) = (engine.generation, engine.state_at(clock.awake()));
-        self.stops.push(Stop { session_id: request.session_id.clone(), generation, at: clock.now(), state });
+        let (session_id, sweep_id) = (request.session_id.clone(), request.sweep_id.clone());
+        self.stops.push(Stop { session_id, generation, at: clock.now(), sweep_id, state });
         self.end_by_itself(&request.session_id, &request.reason, clock);
         if let Some((_, record)) = self.ended.last_mut() {
             record.sweep_id = request.sweep_id.clone();
@@ -269,7 +270,8 @@ impl Script {
                 Some(engine) => {
                     let session_id = session_id.clone();
                     let state = engine.state_at(clock.awake());
-                    self.stops.push(Stop { session_id, generation: engine.generation, at: clock.now(), state });
+                    let (generation, at) = (engine.generation, clock.now());
+                    self.stops.push(Stop { session_id, generation, at, sweep_id: None, state });
                     Raw::bare(200)
                 }
                 None => Raw::bare(404),

@@ -44,7 +44,7 @@ impl History {
     /// No row is closed as reaped by a stop before there was one, and each end has its one entry.
     async fn check_row(&self, member: &Member, row: &Session) {
         let entries = self.world.entries(row, EntryKind::Ended).await;
-        let of_generation = entries.iter().filter(|entry| entry.generation == row.generation).count() as i64;
+        let of_generation = entries.iter().map(|entry| i64::from(entry.generation == row.generation)).sum::<i64>();
         let given = i64::from(member.row.status == Status::Ended && row.generation == member.row.generation);
         let expected = row.reopened + i64::from(!row.is_open()) - given;
         assert_eq!(of_generation, expected, "{row:?}: {entries:?}");
