@@ -106,7 +106,7 @@ impl Show {
         let Some(told) = explain(&self.tools, &id).await? else { return Ok(()) };
         let word = told.verdict.as_str();
         if told.session.is_open() && !told.reaps && self.seen.insert((BUILDING, format!("kept {word}"))) {
-            let meaning = word.parse().map_or(word, Verdict::meaning);
+            let meaning = word.parse::<Verdict>().map_or_else(|_| word.to_owned(), |word| word.meaning().to_owned());
             say(self.tools.clock.now(), BUILDING, &format!("Kept: {meaning}."))?;
         }
         Ok(())
