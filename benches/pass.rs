@@ -14,11 +14,12 @@ use axum::extract::{Query, State};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde_json::{Value, json};
+use sexton::cli::client_settings;
 use sexton::clock::SystemClock;
 use sexton::config::Config;
 use sexton::metrics::Metrics;
 use sexton::report::{PartName, Trigger};
-use sexton::runner_client::{ClientSettings, HttpRunners};
+use sexton::runner_client::HttpRunners;
 use sexton::session::{Id, Runner, Session, Status};
 use sexton::store::Store;
 use sexton::sweep::{Request, sweep};
@@ -89,13 +90,7 @@ async fn measure() {
 async fn tools(folder: &std::path::Path) -> Tools {
     let mut config = Config::defaults();
     config.safety.max_stops_per_runner = 0;
-    let limits = &config.limits;
-    let settings = ClientSettings {
-        connect_timeout: limits.connect_timeout,
-        timeout: limits.request_timeout,
-        end_timeout: limits.end_timeout,
-        response_bytes: limits.response_bytes.0,
-    };
+    let settings = client_settings(&config.limits);
     Tools {
         store: Store::open(&format!("sqlite://{}/sexton.db", folder.display())).await.unwrap(),
         runners: Arc::new(HttpRunners::new(&settings).unwrap()),

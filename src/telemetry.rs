@@ -11,24 +11,14 @@ use crate::config::{LogConfig, LogFormat};
 
 /// Names of the log's fields, so that one thing has one name. Durations carry their unit.
 pub mod field {
-    /// The session that an event is about.
-    pub const SESSION_ID: &str = "session_id";
-    /// Which start of the session it is about.
-    pub const GENERATION: &str = "generation";
-    /// The runner that it is about.
-    pub const RUNNER_ID: &str = "runner_id";
     /// The pass that it belongs to.
     pub const SWEEP_ID: &str = "sweep_id";
-    /// What was decided: a word of [`crate::verdict::Verdict`].
-    pub const VERDICT: &str = "verdict";
     /// What came of it.
     pub const OUTCOME: &str = "outcome";
     /// Why something began: a schedule, a person, the API.
     pub const TRIGGER: &str = "trigger";
     /// How long it took, in milliseconds.
     pub const ELAPSED_MS: &str = "elapsed_ms";
-    /// How much was allowed, in milliseconds.
-    pub const LIMIT_MS: &str = "limit_ms";
     /// How many it concerns.
     pub const COUNT: &str = "count";
     /// What went wrong, in words.

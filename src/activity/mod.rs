@@ -6,11 +6,11 @@
 
 mod throttle;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::activity::throttle::{Offer, Throttle, Use};
@@ -18,7 +18,7 @@ use crate::protocol::TouchRequest;
 use crate::runner_client::{NoAnswer, SessionReply, Target};
 use crate::session::{ActivityKind, Id, Session};
 use crate::store::{StoreError, Touch};
-use crate::time::Ms;
+use crate::time::{MINUTE, Ms};
 use crate::tools::Tools;
 
 /// How long the gatherer waits between two transactions: at most four a second, whatever comes in.
@@ -26,6 +26,12 @@ const SPACING: Duration = Duration::from_millis(250);
 
 /// How often the gatherer looks for held-back touches whose window has ended.
 const LOOK: Duration = Duration::from_secs(1);
+
+/// How long the gatherer waits at the most before it tries again to write into a store that fails.
+const LONGEST_WAIT: Duration = Duration::from_secs(4);
+
+/// How often what was heard so long ago that it says nothing any more is forgotten.
+const FORGET: Ms = MINUTE;
 
 /// What the runner said to a touch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,9 +89,19 @@ pub async fn tell_runner(tools: &Tools, session: &Session, kind: ActivityKind) -
 pub async fn touch_once(tools: &Tools, session: &Session, kind: ActivityKind) -> Result<Heard, StoreError> {
     let heard = tell_runner(tools, session, kind).await?;
     if heard.counts() {
-        tools.store.write_touches(&[Touch { id: session.id.clone(), at: tools.clock.now(), kind }]).await?;
+        let touch = Touch { id: session.id.clone(), at: tools.clock.now(), kind };
+        if tools.store.write_touches(&[touch]).await?.is_empty() {
+            return has_ended(tools, &session.id).await;
+        }
     }
     Ok(heard)
+}
+
+/// What is said to the touch of a row that was closed before the touch could be written.
+async fn has_ended(tools: &Tools, id: &Id) -> Result<Heard, StoreError> {
+    let row = tools.store.find_session(id).await?;
+    let reason = row.and_then(|row| row.end_reason).unwrap_or_else(|| "for an unknown reason".to_owned());
+    Ok(Heard::Ended(reason))
 }
 
 /// Records uses in a process that lives on: throttled and gathered. Cheap to clone.
@@ -99,8 +115,6 @@ struct Inner {
     books: Mutex<Books>,
     /// Rings when something was queued.
     bell: Notify,
-    /// Counts the finished writes, so that callers can wait for theirs.
-    writes: watch::Sender<u64>,
     /// Held by the one write at a time, so that who asks for a write knows that those before it are done.
     writing: tokio::sync::Mutex<()>,
 }
@@ -109,32 +123,40 @@ struct Books {
     throttle: Throttle,
     /// When each session's runner last heard of it, on the waking clock, for this runner and generation.
     heard: HashMap<Id, (Id, i64, Ms)>,
-    /// How many writes have been begun.
-    begun: u64,
+    /// Who waits for the next write of a session's touch.
+    waiting: HashMap<Id, Vec<Waiter>>,
+    /// Since when nothing that was heard long ago has been forgotten, on the waking clock.
+    forgot_at: Ms,
+    /// Whether the last write failed, so that an outage is told once.
+    failing: bool,
 }
+
+/// Is told what became of a write: whether the row was open, or why nothing was written.
+type Waiter = oneshot::Sender<Result<bool, StoreError>>;
 
 impl Recorder {
     /// Makes a recorder; its writes happen in [`Recorder::run`].
     #[must_use]
     pub fn new(tools: Tools) -> Self {
         let throttle = Throttle::new(tools.config.policy.activity_throttle.0);
-        let books = Mutex::new(Books { throttle, heard: HashMap::new(), begun: 0 });
-        Self {
-            inner: Arc::new(Inner {
-                tools,
-                books,
-                bell: Notify::new(),
-                writes: watch::channel(0).0,
-                writing: tokio::sync::Mutex::default(),
-            }),
-        }
+        let books = Mutex::new(Books {
+            throttle,
+            heard: HashMap::new(),
+            waiting: HashMap::new(),
+            forgot_at: tools.clock.awake(),
+            failing: false,
+        });
+        let inner = Inner { tools, books, bell: Notify::new(), writing: tokio::sync::Mutex::default() };
+        Self { inner: Arc::new(inner) }
     }
 
     /// Records a use of an open session: runner first where it has not heard for a while, then row. Returns once the row
-    /// is committed, the runner took it, or the throttle holds it back.
+    /// is committed, the runner took it, or the throttle holds it back. [`Heard::Ended`] when the row was closed
+    /// before it could be written and the runner was not asked.
     ///
     /// # Errors
-    /// When the store cannot say where the runner is.
+    /// When the store cannot say where the runner is, or the row could not be written and the runner does not know of the
+    /// use either. It is tried again all the same: to be written twice harms no use.
     pub async fn touch(&self, session: &Session, kind: ActivityKind) -> Result<Heard, StoreError> {
         let told = !self.heard_lately(session);
         let heard = if told { tell_runner(&self.inner.tools, session, kind).await? } else { Heard::Yes };
@@ -142,18 +164,46 @@ impl Recorder {
             self.books(|books| books.heard.remove(&session.id));
             return Ok(heard);
         }
-        if told && heard == Heard::Yes {
+        let taken = told && heard == Heard::Yes;
+        if taken {
             self.hear(session);
         }
-        let used = Use { at: self.inner.tools.clock.now(), kind };
-        let (offer, begun) = self.books(|books| (books.throttle.offer(&session.id, used), books.begun));
-        if offer == Offer::Queued {
-            self.inner.bell.notify_one();
-            if !(told && heard == Heard::Yes) {
-                self.written_after(begun).await;
-            }
+        let Some(written) = self.offer(session, kind, !taken) else { return Ok(heard) };
+        // Whoever wrote lets go of it only when the worker ends in the middle of a write.
+        let unwritten = |_| StoreError::Failed {
+            store: self.inner.tools.store.name().to_owned(),
+            why: "the worker ended before activity was written".to_owned(),
+        };
+        if written.await.map_err(unwritten)?? {
+            return Ok(heard);
         }
-        Ok(heard)
+        self.books(|books| books.heard.remove(&session.id));
+        has_ended(&self.inner.tools, &session.id).await
+    }
+
+    /// Gives a use to the throttle; returns what tells of its write, if it is to be written and the caller waits.
+    fn offer(
+        &self,
+        session: &Session,
+        kind: ActivityKind,
+        wait: bool,
+    ) -> Option<oneshot::Receiver<Result<bool, StoreError>>> {
+        let clock = &self.inner.tools.clock;
+        let used = Use { at: clock.now(), elapsed: clock.elapsed(), kind };
+        let written = self.books(|books| match books.throttle.offer(&session.id, used) {
+            Offer::Held => None,
+            Offer::Queued => {
+                let (waiter, written) = oneshot::channel();
+                if wait {
+                    books.waiting.entry(session.id.clone()).or_default().push(waiter);
+                }
+                Some(written)
+            }
+        });
+        if written.is_some() {
+            self.inner.bell.notify_one();
+        }
+        written.filter(|_| wait)
     }
 
     /// Notes that a runner has just heard of a session by another way: a message, a claim.
@@ -175,34 +225,29 @@ impl Recorder {
         })
     }
 
-    /// Waits until a write has finished that was begun after `begun` writes had been.
-    async fn written_after(&self, begun: u64) {
-        let mut writes = self.inner.writes.subscribe();
-        // The recorder holds the sender, so waiting cannot fail.
-        let _closed = writes.wait_for(|finished| *finished > begun).await;
-    }
-
     /// Writes what is due until `cancel`, then everything that is still held back; false when that was not written.
     pub async fn run(&self, cancel: CancellationToken) -> bool {
+        let mut wait = SPACING;
         loop {
             tokio::select! {
                 () = cancel.cancelled() => break,
                 () = self.inner.bell.notified() => {}
                 () = tokio::time::sleep(LOOK) => {}
             }
-            self.write_due().await;
+            wait = if self.write_due().await { SPACING } else { (wait * 2).min(LONGEST_WAIT) };
             tokio::select! {
                 () = cancel.cancelled() => break,
-                () = tokio::time::sleep(SPACING) => {}
+                () = tokio::time::sleep(wait) => {}
             }
         }
         self.flush().await
     }
 
-    /// Writes what is due now, in one transaction.
-    pub async fn write_due(&self) {
-        let now = self.inner.tools.clock.now();
-        self.write(|throttle| throttle.take(now)).await;
+    /// Writes what is due now, in one transaction. False when the store failed; it is held on then.
+    pub async fn write_due(&self) -> bool {
+        self.forget_old();
+        let elapsed = self.inner.tools.clock.elapsed();
+        self.write(|throttle| throttle.take(elapsed)).await
     }
 
     /// Writes everything, held back or not: for a clean stop. False when the store failed; it is held on then.
@@ -212,33 +257,78 @@ impl Recorder {
 
     async fn write(&self, take: impl FnOnce(&mut Throttle) -> Vec<(Id, Use)>) -> bool {
         let _one = self.inner.writing.lock().await;
-        let (batch, number) = self.books(|books| {
-            let batch = take(&mut books.throttle);
-            books.begun += u64::from(!batch.is_empty());
-            (batch, books.begun)
-        });
+        let (batch, waiting) = self.books(|books| (take(&mut books.throttle), std::mem::take(&mut books.waiting)));
         if batch.is_empty() {
             return true;
         }
         let touches: Vec<Touch> =
             batch.iter().map(|(id, used)| Touch { id: id.clone(), at: used.at, kind: used.kind }).collect();
         match self.inner.tools.store.write_touches(&touches).await {
-            Ok(_) => {
-                self.books(|books| books.throttle.written(&batch));
-                self.inner.writes.send_replace(number);
-                self.inner.tools.metrics.record_touches(batch.len());
+            Ok(open) => {
+                self.written(batch, waiting, &open.into_iter().collect());
                 true
             }
             Err(error) => {
-                tracing::error!(%error, sessions = batch.len(), "activity could not be written and is tried again");
-                self.books(|books| books.throttle.failed(batch));
-                self.inner.bell.notify_one();
+                self.not_written(batch, waiting, &error);
                 false
             }
         }
     }
 
+    /// Arms the windows of the rows that were written, and tells whoever waits.
+    fn written(&self, mut batch: Vec<(Id, Use)>, waiting: HashMap<Id, Vec<Waiter>>, open: &HashSet<Id>) {
+        // A closed row took nothing, so it holds nothing back either.
+        batch.retain(|(id, _)| open.contains(id));
+        self.inner.tools.metrics.record_touches(batch.len());
+        let recovered = self.books(|books| {
+            books.throttle.written(&batch);
+            std::mem::replace(&mut books.failing, false)
+        });
+        if recovered {
+            tracing::info!("activity is written again");
+        }
+        for (id, waiters) in waiting {
+            answer(waiters, &Ok(open.contains(&id)));
+        }
+    }
+
+    /// Puts back what the store did not take, and tells whoever waits.
+    fn not_written(&self, batch: Vec<(Id, Use)>, waiting: HashMap<Id, Vec<Waiter>>, error: &StoreError) {
+        let sessions = batch.len();
+        let failing = self.books(|books| {
+            books.throttle.failed(batch);
+            std::mem::replace(&mut books.failing, true)
+        });
+        if !failing {
+            tracing::error!(%error, sessions, "activity could not be written and is tried again");
+        }
+        for waiters in waiting.into_values() {
+            answer(waiters, &Err(error.clone()));
+        }
+    }
+
+    /// Forgets what runners heard so long ago that no session's limits ask for it any more.
+    fn forget_old(&self) {
+        let limits = self.inner.tools.config.policy.stop_limits(None);
+        // A session's own idle window may be longer than the rule's; the other limits are the same for all.
+        let longest = limits.awaiting_for_ms.min(limits.background_for_ms) / 12;
+        let now = self.inner.tools.clock.awake();
+        self.books(|books| {
+            if now - books.forgot_at >= FORGET {
+                books.forgot_at = now;
+                books.heard.retain(|_, (_, _, at)| now - *at < longest);
+            }
+        });
+    }
+
     fn books<T>(&self, with: impl FnOnce(&mut Books) -> T) -> T {
         with(&mut self.inner.books.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Tells those who wait for a write what became of it; whoever went away misses nothing.
+fn answer(waiters: Vec<Waiter>, written: &Result<bool, StoreError>) {
+    for waiter in waiters {
+        let _gone = waiter.send(written.clone());
     }
 }

@@ -1,4 +1,7 @@
 //! Which touches are written now, and which are held back until their minute ends. Pure bookkeeping, no I/O.
+//!
+//! Windows run on [`crate::clock::Clock::elapsed`]: whoever sets the wall clock neither holds a touch back nor lets one
+//! through. The wall clock's time is what is stored, and nothing else.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -8,7 +11,10 @@ use crate::time::{Ms, UtcMs};
 /// A time at which something used a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Use {
+    /// When, on the wall clock: what is stored.
     pub(crate) at: UtcMs,
+    /// When, on the clock that windows run on.
+    pub(crate) elapsed: Ms,
     pub(crate) kind: ActivityKind,
 }
 
@@ -28,11 +34,11 @@ pub(crate) enum Offer {
 #[derive(Debug)]
 pub(crate) struct Throttle {
     window: Ms,
-    written: HashMap<Id, UtcMs>,
+    written: HashMap<Id, Ms>,
     held: HashMap<Id, Use>,
     queued: HashMap<Id, Use>,
     /// When each entry of `written` ends its window, earliest first.
-    ends: BTreeSet<(UtcMs, Id)>,
+    ends: BTreeSet<(Ms, Id)>,
 }
 
 impl Throttle {
@@ -42,7 +48,7 @@ impl Throttle {
 
     /// Takes a touch.
     pub(crate) fn offer(&mut self, id: &Id, used: Use) -> Offer {
-        let throttled = self.written.get(id).is_some_and(|at| used.at.since(*at) < self.window);
+        let throttled = self.written.get(id).is_some_and(|at| used.elapsed - at < self.window);
         if throttled && !self.queued.contains_key(id) {
             later(&mut self.held, id, used);
             return Offer::Held;
@@ -51,9 +57,9 @@ impl Throttle {
         Offer::Queued
     }
 
-    /// Takes out what is to be written at `now`: everything queued, and what was held back and whose window has ended.
-    pub(crate) fn take(&mut self, now: UtcMs) -> Vec<(Id, Use)> {
-        while let Some((end, id)) = self.ends.first().cloned().filter(|(end, _)| *end <= now) {
+    /// Takes out what is to be written at `elapsed`: everything queued, and what was held back and whose window has ended.
+    pub(crate) fn take(&mut self, elapsed: Ms) -> Vec<(Id, Use)> {
+        while let Some((end, id)) = self.ends.first().cloned().filter(|(end, _)| *end <= elapsed) {
             self.ends.remove(&(end, id.clone()));
             self.written.remove(&id);
             if let Some(used) = self.held.remove(&id) {
@@ -74,10 +80,10 @@ impl Throttle {
     /// Arms the windows of what was written.
     pub(crate) fn written(&mut self, batch: &[(Id, Use)]) {
         for (id, used) in batch {
-            if let Some(before) = self.written.insert(id.clone(), used.at) {
-                self.ends.remove(&(before.plus(self.window), id.clone()));
+            if let Some(before) = self.written.insert(id.clone(), used.elapsed) {
+                self.ends.remove(&(before + self.window, id.clone()));
             }
-            self.ends.insert((used.at.plus(self.window), id.clone()));
+            self.ends.insert((used.elapsed + self.window, id.clone()));
         }
     }
 
@@ -95,26 +101,30 @@ impl Throttle {
     }
 }
 
-/// Keeps the later of two uses of a session.
+/// Keeps the later of two uses of a session, on each of the clocks.
 fn later(map: &mut HashMap<Id, Use>, id: &Id, used: Use) {
-    map.entry(id.clone()).and_modify(|kept| *kept = if used.at >= kept.at { used } else { *kept }).or_insert(used);
+    let merge = |kept: &mut Use| {
+        let elapsed = kept.elapsed.max(used.elapsed);
+        *kept = Use { elapsed, ..if used.at >= kept.at { used } else { *kept } };
+    };
+    map.entry(id.clone()).and_modify(merge).or_insert(used);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::{MINUTE, SECOND};
+    use crate::time::{HOUR, MINUTE, SECOND};
 
     fn id() -> Id {
         "s".parse().expect("an id")
     }
 
     fn at(ms: i64) -> Use {
-        Use { at: UtcMs(ms), kind: ActivityKind::Capture }
+        Use { at: UtcMs(ms), elapsed: ms, kind: ActivityKind::Capture }
     }
 
     fn write(throttle: &mut Throttle, now: i64) -> Vec<i64> {
-        let batch = throttle.take(UtcMs(now));
+        let batch = throttle.take(now);
         throttle.written(&batch);
         batch.iter().map(|(_, used)| used.at.0).collect()
     }
@@ -136,7 +146,7 @@ mod tests {
     fn a_failed_write_arms_nothing_and_loses_nothing() {
         let mut throttle = Throttle::new(MINUTE);
         throttle.offer(&id(), at(0));
-        let batch = throttle.take(UtcMs(0));
+        let batch = throttle.take(0);
         throttle.failed(batch);
         assert_eq!(throttle.offer(&id(), at(1)), Offer::Queued);
         assert_eq!(write(&mut throttle, 1), [1]);
@@ -146,7 +156,7 @@ mod tests {
     fn a_touch_during_a_write_is_not_swallowed() {
         let mut throttle = Throttle::new(MINUTE);
         throttle.offer(&id(), at(0));
-        let batch = throttle.take(UtcMs(0));
+        let batch = throttle.take(0);
         throttle.offer(&id(), at(5));
         throttle.written(&batch);
         assert_eq!(write(&mut throttle, 6), [5]);
@@ -158,6 +168,19 @@ mod tests {
         throttle.offer(&id(), at(10));
         throttle.offer(&id(), at(4));
         assert_eq!(write(&mut throttle, 10), [10]);
+    }
+
+    #[test]
+    fn a_step_of_the_wall_clock_neither_lengthens_nor_shortens_a_window() {
+        for step in [-24 * HOUR, 24 * HOUR] {
+            let mut throttle = Throttle::new(MINUTE);
+            let stepped = |elapsed| Use { at: UtcMs(elapsed + step), elapsed, ..at(0) };
+            throttle.offer(&id(), at(0));
+            assert_eq!(write(&mut throttle, 0), [0]);
+            assert_eq!(throttle.offer(&id(), stepped(MINUTE - 1)), Offer::Held, "{step}");
+            assert_eq!(write(&mut throttle, MINUTE), [MINUTE - 1 + step], "{step}");
+            assert_eq!(throttle.offer(&id(), stepped(2 * MINUTE)), Offer::Queued, "{step}");
+        }
     }
 
     #[test]

@@ -1,19 +1,19 @@
 //! Claiming, renewing and giving up the right to drive a session.
 
+#![expect(unused_qualifications, reason = "in what utoipa makes of queries")]
+
 use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
-use crate::api::body::Body;
-use crate::api::error::{ApiError, ErrorCode};
+use crate::api::access::Caller;
+use crate::api::body::{Body, Query};
+use crate::api::error::ApiError;
 use crate::api::owned::Owned;
 use crate::api::state::Shared;
 use crate::session::{Id, Session};
 use crate::verbs;
-
-/// The longest name of a driver.
-const LONGEST_DRIVER: usize = 128;
 
 /// Who drives.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -23,15 +23,13 @@ pub(super) struct Driver {
     driver: String,
 }
 
-impl Driver {
-    fn name(&self) -> Result<&str, ApiError> {
-        let name = self.driver.as_str();
-        if name.trim().is_empty() || name.len() > LONGEST_DRIVER || name.chars().any(char::is_control) {
-            let message = format!("driver must be a name of 1 to {LONGEST_DRIVER} bytes without control characters");
-            return Err(ApiError::new(ErrorCode::Invalid, message));
-        }
-        Ok(name)
-    }
+/// Whose claim is given up.
+#[derive(Debug, Default, Deserialize, ToSchema, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Given {
+    /// A person's or a pilot's name; the token's owner when none is given
+    driver: Option<String>,
 }
 
 /// Claim the right to drive a session, or renew it
@@ -42,16 +40,19 @@ pub(super) async fn claim(
     Owned(session): Owned,
     Body(driver): Body<Driver>,
 ) -> Result<Json<Session>, ApiError> {
-    Ok(Json(verbs::claim(api.tools(), &session.id, driver.name()?).await?))
+    Ok(Json(verbs::claim(api.tools(), &session.id, &driver.driver).await?))
 }
 
 /// Give up the right to drive a session; harmless when it is not held
-#[utoipa::path(delete, path = "/v1/sessions/{id}/driver", operation_id = "release_driver", request_body = Driver,
-    params(("id" = Id, Path)), responses((status = 200, description = "The driver does not drive it", body = Session)))]
+#[utoipa::path(delete, path = "/v1/sessions/{id}/driver", operation_id = "release_driver", request_body = Option<Given>,
+    params(("id" = Id, Path), Given), responses((status = 200, description = "The driver does not drive it", body = Session)))]
 pub(super) async fn release(
     State(api): State<Shared>,
+    caller: Caller,
     Owned(session): Owned,
-    Body(driver): Body<Driver>,
+    Query(query): Query<Given>,
+    Body(body): Body<Given>,
 ) -> Result<Json<Session>, ApiError> {
-    Ok(Json(verbs::release(api.tools(), &session.id, driver.name()?).await?))
+    let driver = query.driver.or(body.driver).unwrap_or(caller.owner);
+    Ok(Json(verbs::release(api.tools(), &session.id, &driver).await?))
 }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use crate::api::body::Body;
-use crate::api::error::{ApiError, ErrorCode};
+use crate::api::error::ApiError;
 use crate::api::owned::Owned;
 use crate::api::state::Shared;
 use crate::session::{Id, Session};
@@ -28,9 +28,6 @@ pub(super) async fn send(
     Owned(session): Owned,
     Body(message): Body<Message>,
 ) -> Result<Json<Session>, ApiError> {
-    if message.text.is_empty() {
-        return Err(ApiError::new(ErrorCode::Invalid, "the message is empty"));
-    }
     let session = verbs::send(api.tools(), &session.id, &message.text).await?;
     api.worker.recorder.hear(&session);
     Ok(Json(session))

@@ -42,8 +42,8 @@ pub async fn serve(tools: Tools, owner: String, listener: TcpListener, stop: Can
     let store = tools.store.clone();
     let limit = tools.config.schedule.shutdown_limit.as_std() + LAST_ANSWERS;
     let (worker, work) = Worker::new(&tools).map_err(anyhow::Error::msg)?;
-    announce(&store, &owner, address).await;
-    let api = shared(worker, owner, address);
+    let api = shared(worker, owner, address)?;
+    announce(&store, &api.owner, address).await;
 
     let (stop, quiet) = (stop.child_token(), CancellationToken::new());
     let answering = async {
@@ -61,13 +61,16 @@ pub async fn serve(tools: Tools, owner: String, listener: TcpListener, stop: Can
 }
 
 /// Makes the API of a worker that listens on `address`, for who serves it in another way than [`serve`].
-pub fn router(worker: Worker, owner: String, address: SocketAddr) -> Router {
-    routes::route(&shared(worker, owner, address))
+///
+/// # Errors
+/// When the API cannot be described: a fault of Sexton's own.
+pub fn router(worker: Worker, owner: String, address: SocketAddr) -> anyhow::Result<Router> {
+    Ok(routes::route(&shared(worker, owner, address)?))
 }
 
-fn shared(worker: Worker, owner: String, address: SocketAddr) -> Shared {
-    let document = Bytes::from(routes::describe().to_json().unwrap_or_default());
-    Shared::new(Api { worker, owner, hosts: Hosts::of(address), requests: TaskTracker::new(), document })
+fn shared(worker: Worker, owner: String, address: SocketAddr) -> anyhow::Result<Shared> {
+    let document = Bytes::from(routes::describe().to_json().context("the API cannot be described")?);
+    Ok(Shared::new(Api { worker, owner, hosts: Hosts::of(address), requests: TaskTracker::new(), document }))
 }
 
 /// Says where the API is, and what is missing before anybody can use it.

@@ -17,9 +17,6 @@ use crate::session::{Id, Session};
 use crate::store::SessionFilter;
 use crate::verbs::{self, StartWish, Started, person};
 
-/// The longest path of a repo.
-const LONGEST_REPO: usize = 4_096;
-
 /// Which sessions to list.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -97,7 +94,7 @@ pub(super) async fn ensure(
 ) -> Result<Json<Ensured>, ApiError> {
     let wish = StartWish {
         owner: caller.owner,
-        repo: absolute(wish.repo)?,
+        repo: wish.repo,
         runner_id: runner(&api, wish.runner).await?,
         engine: wish.engine,
         args: Vec::new(),
@@ -111,13 +108,6 @@ async fn start(api: &Api, wish: &StartWish) -> Result<Started, ApiError> {
     let started = verbs::start(api.tools(), wish, &person(api.tools(), &wish.owner)).await?;
     api.worker.recorder.hear(&started.session);
     Ok(started)
-}
-
-fn absolute(repo: String) -> Result<String, ApiError> {
-    if repo.starts_with('/') && repo.len() <= LONGEST_REPO && !repo.chars().any(char::is_control) {
-        return Ok(repo);
-    }
-    Err(ApiError::new(ErrorCode::Invalid, "repo must be an absolute path without control characters"))
 }
 
 /// Returns the runner that is meant: the one that is named, else the one of this machine, else the only one.

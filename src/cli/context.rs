@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::anyhow;
+use anyhow::{anyhow, bail};
 
 use crate::clock::SystemClock;
 use crate::config::{Config, ConfigError, Environment, LimitsConfig, LogConfig, Paths, Sources, load};
@@ -35,7 +35,7 @@ impl Context {
     /// When the settings cannot be used.
     pub fn load(file: Option<PathBuf>) -> Result<Self, ConfigError> {
         let env = Environment::of_process();
-        let loaded = load(&Sources { file, env: env.clone(), flags: Vec::new() })?;
+        let loaded = load(&Sources { file, env: env.clone() })?;
         Ok(Self { config: Arc::new(loaded.config), file: loaded.file, paths: Paths::new(env.clone()), env })
     }
 
@@ -52,6 +52,33 @@ impl Context {
     pub async fn owner(&self, store: &Store) -> Result<String, StoreError> {
         let found = if self.config.owner.is_empty() { store.find_owner().await? } else { None };
         Ok(found.unwrap_or_else(|| self.person()))
+    }
+
+    /// Returns whose sessions these are, as [`Context::owner`], provided that nobody else has any here.
+    ///
+    /// # Errors
+    /// When a token or an open session is somebody else's: this version cannot keep two owners apart. When the store fails.
+    pub async fn sole_owner(&self, store: &Store) -> anyhow::Result<String> {
+        let owner = self.owner(store).await?;
+        if let Some(other) = store.list_owners().await?.iter().find(|other| **other != owner) {
+            bail!(
+                "the store has tokens or open sessions of owner {other:?}, and this version serves one owner, here {owner:?}; see the setting `owner`"
+            );
+        }
+        Ok(owner)
+    }
+
+    /// Notes the limits that hold, for a process that sweeps: when they are not those that were used last, every session
+    /// whose next look was put off is looked at again.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn note_limits(&self, store: &Store) -> anyhow::Result<()> {
+        let limits = serde_json::to_string(&self.config.policy)?;
+        if store.note_limits(&limits).await? {
+            tracing::debug!("the limits have changed, so nothing is put off any more");
+        }
+        Ok(())
     }
 
     /// Returns the log's settings for a daemon, or for a command that lives for one call: such a command prints what it
@@ -94,7 +121,9 @@ pub async fn tools(config: &Config, paths: &Paths) -> anyhow::Result<Tools> {
     })
 }
 
-fn client_settings(limits: &LimitsConfig) -> ClientSettings {
+/// Returns the limits of the client under these settings.
+#[must_use]
+pub fn client_settings(limits: &LimitsConfig) -> ClientSettings {
     ClientSettings {
         connect_timeout: limits.connect_timeout,
         timeout: limits.request_timeout,

@@ -37,7 +37,7 @@ use anyhow::{Context as _, anyhow};
 use clap::Parser;
 use tokio::runtime::{Builder, Runtime};
 
-pub use context::{Context, tools};
+pub use context::{Context, client_settings, tools};
 pub use output::Outcome;
 
 use crate::cli::args::{Cli, Command, StoreCommand};
@@ -101,7 +101,7 @@ async fn dispatch(context: &Context, command: Command) -> anyhow::Result<Outcome
 /// Runs a command that works on the store and the runners.
 async fn with_tools(context: &Context, tools: &Tools, command: StoreCommand) -> anyhow::Result<Outcome> {
     match command {
-        StoreCommand::Sweep(args) => sweep::run(tools, args).await,
+        StoreCommand::Sweep(args) => sweep::run(context, tools, args).await,
         StoreCommand::Sessions(args) => sessions::run(context, tools, args).await,
         StoreCommand::Explain(args) => explain::run(tools, args).await,
         StoreCommand::Timeline(args) => timeline::run(tools, args).await,

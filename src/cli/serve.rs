@@ -7,12 +7,13 @@ use crate::cli::{Context, listen, signals};
 /// Runs the worker until SIGTERM or Ctrl-C.
 ///
 /// # Errors
-/// When its port or its store cannot be used.
+/// When its port or its store cannot be used, or the store holds what is somebody else's.
 pub(crate) async fn run(context: &Context) -> anyhow::Result<Outcome> {
     let shutdown = signals::shutdown()?;
     let listener = listen::bind("server.listen", context.config.server.listen).await?;
     let tools = context.tools().await?;
-    let owner = context.owner(&tools.store).await?;
+    let owner = context.sole_owner(&tools.store).await?;
+    context.note_limits(&tools.store).await?;
     api::serve(tools, owner, listener, shutdown).await?;
     Ok(Outcome::Done)
 }

@@ -4,7 +4,11 @@ use anyhow::Context as _;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// Returns a token that is cancelled when the process is asked to end.
+/// How a process ends that was asked twice: as one that Ctrl-C killed.
+const INTERRUPTED: i32 = 130;
+
+/// Returns a token that is cancelled when the process is asked to end. A Ctrl-C after that ends it at once: whoever asks
+/// again does not want to wait, and what is in flight is left to the next pass as after a crash.
 ///
 /// # Errors
 /// When the system gives no way to hear of it.
@@ -22,6 +26,13 @@ pub(crate) fn shutdown() -> anyhow::Result<CancellationToken> {
             _ = hangup.recv() => {}
         }
         asked.cancel();
+        interrupt.recv().await;
+        at_once();
     });
     Ok(token)
+}
+
+#[expect(clippy::disallowed_methods, reason = "who asks twice wants no clean-up")]
+fn at_once() -> ! {
+    std::process::exit(INTERRUPTED)
 }

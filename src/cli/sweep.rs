@@ -3,24 +3,38 @@
 use std::fmt::Write as _;
 use std::io;
 
+use anyhow::bail;
 use comfy_table::Cell;
 use owo_colors::OwoColorize;
+use tokio::time::timeout;
 
+use crate::cli::Context;
 use crate::cli::args::SweepArgs;
 use crate::cli::output::{self, Outcome, cell, escape, figure, judged};
 use crate::cli::signals;
 use crate::report::{PartName, PartReport, RunnerState, SweepReport, Totals, Trigger};
 use crate::sweep::{Request, sweep};
-use crate::time::spoken;
+use crate::time::{compact, spoken};
 use crate::tools::Tools;
 
 /// Makes one pass and prints its report.
 ///
 /// # Errors
-/// When the store fails.
-pub(crate) async fn run(tools: &Tools, args: SweepArgs) -> anyhow::Result<Outcome> {
+/// When the store fails, or the pass takes longer than `schedule.pass_limit`: it is abandoned then, and the next one
+/// finishes what it began.
+pub(crate) async fn run(context: &Context, tools: &Tools, args: SweepArgs) -> anyhow::Result<Outcome> {
     let request = Request { trigger: Trigger::Manual, only: args.only, dry_run: args.dry_run };
-    let report = sweep(tools, request, signals::shutdown()?).await?;
+    if !args.dry_run {
+        context.note_limits(&tools.store).await?;
+    }
+    let limit = context.config.schedule.pass_limit;
+    let Ok(swept) = timeout(limit.as_std(), sweep(tools, request, signals::shutdown()?)).await else {
+        bail!(
+            "the pass took longer than schedule.pass_limit ({}) and was abandoned; the next one finishes what it began",
+            compact(limit.0)
+        );
+    };
+    let report = swept?;
     if args.json {
         output::json(&report)?;
     } else {

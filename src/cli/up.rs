@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use tokio::process::{Child, Command};
+use tokio::time::timeout;
 
 use crate::api;
 use crate::cli::args::UpArgs;
@@ -21,15 +22,18 @@ use crate::session::Runner;
 use crate::token;
 use crate::tools::Tools;
 
-/// How long a new runner has to answer, in tries.
-const TRIES: u32 = 150;
-/// How long it is left alone between two of them.
+/// How long a new runner has until it is ready.
+const READY: Duration = Duration::from_secs(15);
+/// How long it is left alone between two questions.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// The log of a runner that this starts, in the state folder.
+const LOG: &str = "runner.log";
 
 /// Runs the worker until SIGTERM or Ctrl-C, with a runner beside it that goes on.
 ///
 /// # Errors
-/// When a port, the store or the runner cannot be used.
+/// When a port, the store or the runner cannot be used, or the store holds what is somebody else's.
 pub(crate) async fn run(context: &Context, args: UpArgs) -> anyhow::Result<Outcome> {
     let shutdown = signals::shutdown()?;
     if args.demo {
@@ -37,17 +41,19 @@ pub(crate) async fn run(context: &Context, args: UpArgs) -> anyhow::Result<Outco
     }
     let listener = listen::bind("server.listen", context.config.server.listen).await?;
     let tools = context.tools().await?;
+    let owner = context.sole_owner(&tools.store).await?;
+    context.note_limits(&tools.store).await?;
     let local = local_runner(context, &tools)?;
     find_or_start(context, &tools, &local).await?;
     enrol(&tools, &local).await?;
-    make_token(context, &tools).await?;
+    let token_file = make_token(context, &tools, &owner).await?;
     output::line(format_args!(
-        "The API answers at http://{}, runner {} at {}.",
+        "The API answers at http://{}, its token lies in {}; runner {} is at {}.",
         listener.local_addr()?,
+        escape(&token_file.display().to_string()),
         local.id,
         local.url
     ))?;
-    let owner = context.owner(&tools.store).await?;
     let served = api::serve(tools, owner, listener, shutdown).await;
     output::remark(format_args!(
         "The worker has stopped. Runner {} and its engines go on; `sexton up` finds them again.",
@@ -61,8 +67,19 @@ async fn find_or_start(context: &Context, tools: &Tools, local: &Runner) -> anyh
     // Made here, so that a runner can be asked before there ever was one.
     let secret_file = context.paths.runner_token_file(&context.config)?;
     secret::ensure(&secret_file).with_context(|| format!("cannot make the secret {}", secret_file.display()))?;
+    match timeout(READY, until_ready(context, tools, local)).await {
+        Ok(ready) => ready,
+        Err(_) => {
+            let log = context.paths.state_dir()?.join(LOG);
+            bail!("runner {} is not ready after {} s; see {}", local.id, READY.as_secs(), log.display())
+        }
+    }
+}
+
+/// Asks until the runner is ready, and starts it once when nothing listens.
+async fn until_ready(context: &Context, tools: &Tools, local: &Runner) -> anyhow::Result<()> {
     let mut started: Option<(Child, PathBuf)> = None;
-    for _ in 0..TRIES {
+    loop {
         match (health(tools, local).await, &mut started) {
             (Ok(health), _) if health.origin.ready => {
                 watch(started);
@@ -80,7 +97,6 @@ async fn find_or_start(context: &Context, tools: &Tools, local: &Runner) -> anyh
         }
         tokio::time::sleep(PAUSE).await;
     }
-    bail!("runner {} is not ready after {} s; its log may say why", local.id, (PAUSE * TRIES).as_secs())
 }
 
 /// Notes when the runner ends while the worker runs on.
@@ -97,7 +113,7 @@ fn watch(started: Option<(Child, PathBuf)>) {
 async fn start(context: &Context) -> anyhow::Result<(Child, PathBuf)> {
     let folder = context.paths.state_dir()?;
     tokio::fs::create_dir_all(&folder).await.with_context(|| format!("cannot make {}", folder.display()))?;
-    let path = folder.join("runner.log");
+    let path = folder.join(LOG);
     let log = open_log(&path).with_context(|| format!("cannot write {}", path.display()))?;
     let program = std::env::current_exe().context("cannot tell which program this is")?;
     let mut command = Command::new(program);
@@ -122,16 +138,18 @@ fn check(child: &mut Child, log: &Path) -> anyhow::Result<()> {
     bail!("the runner did not start ({status}): {}", escape(last))
 }
 
-/// Makes the token that Sexton's own command line shows to the API, unless there is one that the store knows.
-async fn make_token(context: &Context, tools: &Tools) -> anyhow::Result<()> {
+/// Makes the token that Sexton's own command line shows to the API, unless there is one that the store knows; returns the
+/// file that it lies in.
+async fn make_token(context: &Context, tools: &Tools, owner: &str) -> anyhow::Result<PathBuf> {
     let file = context.paths.api_token_file()?;
     let unusable = || format!("the token {} cannot be used", file.display());
     if let Some(kept) = secret::read(&file).with_context(unusable)?
         && tools.store.find_token(&token::hash(&kept)).await?.is_some()
     {
-        return Ok(());
+        return Ok(file);
     }
     let scopes = "admin".parse().map_err(|why: String| anyhow::anyhow!(why))?;
-    let made = tokens::create(context, tools, &context.owner(&tools.store).await?, &scopes).await?;
-    secret::write(&file, made.expose()).with_context(unusable)
+    let made = tokens::create(context, tools, owner, &scopes).await?;
+    secret::write(&file, made.expose()).with_context(unusable)?;
+    Ok(file)
 }

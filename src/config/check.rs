@@ -25,6 +25,7 @@ pub fn check(config: &Config) -> Result<(), Contradictions> {
     windows(&config.policy, &mut faults);
     nothing(config, &mut faults);
     concurrency(&config.limits, &mut faults);
+    timeouts(config, &mut faults);
     schedule(config, &mut faults);
     retention(config, &mut faults);
     for (name, engine) in &config.engines {
@@ -114,7 +115,42 @@ fn concurrency(limits: &LimitsConfig, faults: &mut Vec<String>) {
         ("limits.stops_per_runner", limits.stops_per_runner),
     ];
     let zero = counts.iter().filter(|(_, count)| *count == 0);
+    let before = faults.len();
     faults.extend(zero.map(|(key, _)| format!("{key} is 0: nothing could ever happen; use 1 or more")));
+    if faults.len() == before && limits.stops_per_runner >= limits.stops_at_once {
+        faults.push(format!(
+            "limits.stops_per_runner ({}) must be less than limits.stops_at_once ({}): one runner that hangs could hold up all others",
+            limits.stops_per_runner, limits.stops_at_once,
+        ));
+    }
+}
+
+/// Whoever waits for something waits at least as long as it may take. What is 0 is refused as such.
+fn timeouts(config: &Config, faults: &mut Vec<String>) {
+    let (runner, limits) = (&config.runner, &config.limits);
+    if limits.request_timeout < limits.connect_timeout && limits.request_timeout.0 > 0 {
+        faults.push(format!(
+            "limits.request_timeout ({}) may not be shorter than limits.connect_timeout ({}): a machine that is gone would look like one that is slow",
+            compact(limits.request_timeout.0),
+            compact(limits.connect_timeout.0),
+        ));
+    }
+    let graces = [
+        ("runner.stdin_grace", runner.stdin_grace),
+        ("runner.engine_term_grace", runner.engine_term_grace),
+        ("runner.tree_term_grace", runner.tree_term_grace),
+        ("runner.kill_limit", runner.kill_limit),
+    ];
+    let ladder = graces.iter().fold(0, |sum: i64, (_, grace)| sum.saturating_add(grace.0));
+    if limits.end_timeout.0 > 0 && limits.end_timeout.0 <= ladder.saturating_add(SECOND) {
+        let keys: Vec<&str> = graces.iter().map(|(key, _)| *key).collect();
+        faults.push(format!(
+            "limits.end_timeout ({}) must be longer than {} together ({}) and a second: every slow stop would be given up as stop_failed",
+            compact(limits.end_timeout.0),
+            keys.join(", "),
+            compact(ladder),
+        ));
+    }
 }
 
 /// The expression can be read in its zone, and fires.
@@ -168,7 +204,7 @@ mod tests {
 
     /// Each setting that a test changes to something that cannot be meant, and what the refusal must name.
     #[expect(clippy::type_complexity, reason = "a table of one test")]
-    const REFUSED: [(fn(&mut Config), &str); 25] = [
+    const REFUSED: [(fn(&mut Config), &str); 29] = [
         (|c| c.policy.activity_throttle = Span(c.policy.idle_after.0 / 4 + 1), "policy.activity_throttle"),
         (|c| c.policy.driver_stale_after = Span(c.policy.idle_after.0 + 1), "policy.driver_stale_after"),
         (|c| c.policy.driver_stale_after = Span(0), "policy.driver_stale_after"),
@@ -189,6 +225,13 @@ mod tests {
         (|c| c.limits.runners_at_once = 0, "limits.runners_at_once"),
         (|c| c.limits.stops_at_once = 0, "limits.stops_at_once"),
         (|c| c.limits.stops_per_runner = 0, "limits.stops_per_runner"),
+        (
+            |c| c.limits.end_timeout = Span(18 * SECOND),
+            "limits.end_timeout (18s) must be longer than runner.stdin_grace",
+        ),
+        (|c| c.runner.stdin_grace = Span(32 * SECOND), "limits.end_timeout"),
+        (|c| c.limits.request_timeout = Span(c.limits.connect_timeout.0 - 1), "limits.request_timeout"),
+        (|c| c.limits.stops_per_runner = c.limits.stops_at_once, "limits.stops_per_runner"),
         (|c| c.retention.ended = Span(0), "retention.ended"),
         (|c| c.retention.timeline = Span(c.retention.ended.0 - 1), "retention.timeline"),
         (|c| c.schedule.sweep = "0 0 30 2 *".to_owned(), "schedule.sweep"),
@@ -219,6 +262,12 @@ mod tests {
         });
         assert_eq!(edge, Vec::<String>::new());
         assert_eq!(faults(|c| c.policy.activity_throttle = Span(0)), Vec::<String>::new());
+        let edge = faults(|c| {
+            c.limits.end_timeout = Span(18 * SECOND + 1);
+            c.limits.request_timeout = c.limits.connect_timeout;
+            c.limits.stops_per_runner = c.limits.stops_at_once - 1;
+        });
+        assert_eq!(edge, Vec::<String>::new());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Reads the settings, layer by layer: the shipped file, the user's file, variables, flags.
+//! Reads the settings, layer by layer: the shipped file, the user's file, variables.
 //!
 //! A fault is reported where the person made it: in a file with line, column and caret, in a variable by its name. The
 //! merged settings are then checked as a whole; nothing is ever read in part.
@@ -38,8 +38,6 @@ pub struct Sources {
     pub file: Option<PathBuf>,
     /// The environment.
     pub env: Environment,
-    /// Settings given as flags: the key (`server.listen`) and its value as text. They win over everything.
-    pub flags: Vec<(&'static str, String)>,
 }
 
 /// The settings that hold, and the file that they were read from.
@@ -73,7 +71,7 @@ pub enum ConfigError {
     /// A variable names no setting, or gives it a bad value.
     #[error("{name}: {reason}")]
     Variable {
-        /// The variable, or the flag's key.
+        /// The variable.
         name: String,
         /// What is wrong with it.
         reason: String,
@@ -92,9 +90,6 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
     let text = file.as_ref().map_or("", |(_, text)| text.as_str());
     let mut table = read_table(text).map_err(|error| in_file(file.as_ref(), text, error))?;
     apply_variables(&mut table, &sources.env)?;
-    for (key, value) in &sources.flags {
-        set(&mut table, key, key, value)?;
-    }
     let config = to_config(&table).map_err(|error| in_file(file.as_ref(), text, error))?;
     check(&config)?;
     Ok(Loaded { config, file: file.map(|(path, _)| path) })

@@ -148,7 +148,7 @@ impl PolicyConfig {
 pub struct SafetyConfig {
     /// Sweeps decide and report, and act on nothing.
     pub paused: bool,
-    /// At most this many idle stops per runner and pass; 0 = none.
+    /// At most this many idle stops per runner and pass; 0 = no limit.
     pub max_stops_per_runner: u32,
 }
 

@@ -89,14 +89,13 @@ fn the_shipped_file_and_an_empty_one_are_files_too() {
 }
 
 #[test]
-fn flags_win_over_variables_over_the_file_over_the_shipped_one() {
+fn variables_win_over_the_file_over_the_shipped_one() {
     let home = Home::new();
     let file =
         Some(home.write("sexton.toml", "[policy]\nidle_after = \"2h\"\norphan_grace = \"4m\"\nstart_timeout = \"7m\""));
     let env = home.sources(&[("SEXTON_POLICY__IDLE_AFTER", "3h"), ("SEXTON_POLICY__ORPHAN_GRACE", "5m")]).env;
-    let policy =
-        load(&Sources { file, env, flags: vec![("policy.idle_after", "4h".to_owned())] }).unwrap().config.policy;
-    assert_eq!((policy.idle_after, policy.orphan_grace), (Span(4 * HOUR), Span(5 * MINUTE)));
+    let policy = load(&Sources { file, env }).unwrap().config.policy;
+    assert_eq!((policy.idle_after, policy.orphan_grace), (Span(3 * HOUR), Span(5 * MINUTE)));
     assert_eq!((policy.start_timeout, policy.activity_throttle), (Span(7 * MINUTE), Span(MINUTE)));
 }
 
@@ -230,13 +229,6 @@ fn variables_of_other_kinds_are_no_settings() {
         assert_eq!(variable(&[(name, "x")]), Ok(Config::defaults()), "{name}");
     }
     assert_eq!(variable(&[("SEXTON_LOG", "debug"), ("SEXTON_TEST_URL", "x"), ("OWNER", "x")]), Ok(Config::defaults()));
-}
-
-#[test]
-fn a_bad_flag_is_named_by_its_key() {
-    let flags = vec![("server.listen", "nowhere".to_owned())];
-    let error = load(&Sources { flags, ..Sources::default() }).unwrap_err().to_string();
-    assert!(error.starts_with("server.listen: invalid socket address"), "{error}");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::runner_client::exchange::{Exchange, Question, Reply};
 use crate::runner_client::session::{About, read_health, read_session};
 use crate::runner_client::{NoAnswer, Observation, RunnerApi, SessionReply, StopAnswer, StopCall, Target};
 use crate::runner_client::{end, reach};
-use crate::time::{MINUTE, SECOND, Span};
+use crate::time::Span;
 
 /// Idle connections are closed before common servers do so (Node: 5 s), since a request that meets a closing connection
 /// is lost without an answer.
@@ -30,17 +30,6 @@ pub struct ClientSettings {
     pub end_timeout: Span,
     /// The most bytes of an answer that are read.
     pub response_bytes: usize,
-}
-
-impl Default for ClientSettings {
-    fn default() -> Self {
-        Self {
-            connect_timeout: Span(5 * SECOND),
-            timeout: Span(10 * SECOND),
-            end_timeout: Span(MINUTE),
-            response_bytes: 8 * 1_024 * 1_024,
-        }
-    }
 }
 
 /// Runners that are asked over HTTP.

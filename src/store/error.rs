@@ -3,7 +3,7 @@
 use crate::store::Store;
 
 /// A failure of the store; each reads as one sentence that names it.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
     /// It cannot be opened: a person has to change the URL, the permissions, or the build.
     #[error("the store {store} cannot be used: {why}")]

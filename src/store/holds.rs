@@ -1,8 +1,10 @@
 //! What holds the reaper back from one session: a request to keep it, and a driver's claim.
 
+use crate::entry::NewEntry;
 use crate::session::Id;
 use crate::store::error::At;
-use crate::store::{Store, StoreError};
+use crate::store::timeline::insert_entry;
+use crate::store::{Conn, Store, StoreError};
 use crate::time::UtcMs;
 
 /// What came of claiming the right to drive a session.
@@ -28,12 +30,31 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub async fn keep_session(&self, id: &Id, until: UtcMs, reason: &str, at: UtcMs) -> Result<bool, StoreError> {
-        let sql = "UPDATE sessions SET keep_until = $2, keep_reason = $3, updated_at = $4,
-                       last_activity_at = CASE WHEN last_activity_at > $4 THEN last_activity_at ELSE $4 END,
-                       last_activity_kind = 'keep', next_check_at = NULL, check_delay_ms = NULL
-                   WHERE id = $1 AND status <> 'ended'";
-        let query = sqlx::query(sql).bind(id.as_str()).bind(until.0).bind(reason.to_owned()).bind(at.0);
-        Ok(query.execute(self.writer()).await.at(self)?.rows_affected() == 1)
+        let mut tx = self.begin().await?;
+        let kept = keep(&mut tx, id, (until, reason), at).await.at(self)?;
+        tx.commit().await.at(self)?;
+        Ok(kept)
+    }
+
+    /// As [`Store::keep_session`], with its entry in the same transaction; false when there is no such open session, and
+    /// nothing was written.
+    ///
+    /// # Errors
+    /// When the store fails; then nothing was written.
+    pub async fn keep_and_tell(
+        &self,
+        id: &Id,
+        (until, reason): (UtcMs, &str),
+        at: UtcMs,
+        entry: &NewEntry,
+    ) -> Result<bool, StoreError> {
+        let mut tx = self.begin().await?;
+        if !keep(&mut tx, id, (until, reason), at).await.at(self)? {
+            return Ok(false);
+        }
+        insert_entry(&mut tx, entry).await.at(self)?;
+        tx.commit().await.at(self)?;
+        Ok(true)
     }
 
     /// Claims or renews the right to drive an open session, provided that nobody else's claim is younger than
@@ -76,4 +97,13 @@ impl Store {
         let query = sqlx::query(sql).bind(id.as_str()).bind(driver.to_owned());
         Ok(query.execute(self.writer()).await.at(self)?.rows_affected() == 1)
     }
+}
+
+async fn keep(tx: &mut Conn, id: &Id, (until, reason): (UtcMs, &str), at: UtcMs) -> Result<bool, sqlx::Error> {
+    let sql = "UPDATE sessions SET keep_until = $2, keep_reason = $3, updated_at = $4,
+                   last_activity_at = CASE WHEN last_activity_at > $4 THEN last_activity_at ELSE $4 END,
+                   last_activity_kind = 'keep', next_check_at = NULL, check_delay_ms = NULL
+               WHERE id = $1 AND status <> 'ended'";
+    let query = sqlx::query(sql).bind(id.as_str()).bind(until.0).bind(reason.to_owned()).bind(at.0);
+    Ok(query.execute(tx).await?.rows_affected() == 1)
 }

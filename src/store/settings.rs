@@ -1,12 +1,35 @@
 //! Settings that are changed while processes run, so they lie in the store and not in the configuration.
 
+use crate::store::activity::CLEAR_POSTPONED;
 use crate::store::error::At;
 use crate::store::{Store, StoreError};
 
 /// The setting whose presence means that sweeps act on nothing; its value says who paused and why.
 pub const PAUSED: &str = "paused";
 
+const SET: &str = "INSERT INTO settings (name, value) VALUES ($1, $2)
+    ON CONFLICT (name) DO UPDATE SET value = excluded.value";
+
+/// The setting that holds the limits of the rules as the last process that swept used them.
+const LIMITS: &str = "limits";
+
 impl Store {
+    /// Notes the limits that hold now; when they are not those noted before, lets all rows be looked at again, in the same
+    /// transaction, and returns true.
+    ///
+    /// # Errors
+    /// When the store fails; then nothing was noted, and the next process notices the change.
+    pub async fn note_limits(&self, limits: &str) -> Result<bool, StoreError> {
+        if self.setting(LIMITS).await?.as_deref() == Some(limits) {
+            return Ok(false);
+        }
+        let mut tx = self.begin().await?;
+        sqlx::query(CLEAR_POSTPONED).execute(&mut *tx).await.at(self)?;
+        sqlx::query(SET).bind(LIMITS).bind(limits).execute(&mut *tx).await.at(self)?;
+        tx.commit().await.at(self)?;
+        Ok(true)
+    }
+
     /// Reads a setting, if it is there.
     ///
     /// # Errors
@@ -21,9 +44,7 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub async fn set_setting(&self, name: &str, value: &str) -> Result<(), StoreError> {
-        let sql = "INSERT INTO settings (name, value) VALUES ($1, $2)
-                   ON CONFLICT (name) DO UPDATE SET value = excluded.value";
-        sqlx::query(sql).bind(name).bind(value).execute(self.writer()).await.at(self)?;
+        sqlx::query(SET).bind(name).bind(value).execute(self.writer()).await.at(self)?;
         Ok(())
     }
 

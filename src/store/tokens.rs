@@ -99,14 +99,27 @@ impl Store {
         Ok(count.unsigned_abs())
     }
 
-    /// Finds whose store this is: the owner of a token that is not revoked, else of a session; none when it is nobody's yet.
+    /// Lists whose the tokens that are not revoked and the open sessions are, each owner once.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn list_owners(&self) -> Result<Vec<String>, StoreError> {
+        let sql = "SELECT owner_id FROM tokens WHERE revoked_at IS NULL
+                   UNION SELECT owner_id FROM sessions WHERE status <> 'ended' AND owner_id IS NOT NULL
+                   ORDER BY owner_id";
+        sqlx::query_scalar(sql).fetch_all(self.reader()).await.at(self)
+    }
+
+    /// Finds whose store this is: the owner of a token that is not revoked, else of an open session, else of any; none when
+    /// it is nobody's yet.
     ///
     /// # Errors
     /// When the store fails.
     pub async fn find_owner(&self) -> Result<Option<String>, StoreError> {
         let sql = "SELECT owner_id FROM (
                 SELECT 1 AS place, owner_id FROM tokens WHERE revoked_at IS NULL
-                UNION ALL SELECT 2, (SELECT min(owner_id) FROM sessions WHERE owner_id IS NOT NULL)) AS owners
+                UNION ALL SELECT 2, (SELECT min(owner_id) FROM sessions WHERE status <> 'ended')
+                UNION ALL SELECT 3, (SELECT min(owner_id) FROM sessions WHERE owner_id IS NOT NULL)) AS owners
             WHERE owner_id IS NOT NULL ORDER BY place LIMIT 1";
         sqlx::query_scalar(sql).fetch_optional(self.reader()).await.at(self)
     }

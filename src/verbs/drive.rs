@@ -5,12 +5,25 @@ use crate::store::Claim;
 use crate::tools::Tools;
 use crate::verbs::{VerbError, find_open, tell};
 
+/// The longest name of a driver.
+const LONGEST_DRIVER: usize = 128;
+
+fn check_driver(name: &str) -> Result<(), VerbError> {
+    if name.trim().is_empty() || name.len() > LONGEST_DRIVER || name.chars().any(char::is_control) {
+        return Err(VerbError::Invalid(format!(
+            "driver must be a name of 1 to {LONGEST_DRIVER} bytes without control characters"
+        )));
+    }
+    Ok(())
+}
+
 /// Claims the right to drive a session, or renews one's own claim. A claim older than `driver_stale_after` goes to
 /// whoever claims it. Writes only the claim; the runner is told like of a touch.
 ///
 /// # Errors
-/// When there is no such open session, somebody else holds a claim that has not lapsed, or the store fails.
+/// When the driver has no proper name, there is no such open session, somebody else holds a claim that has not lapsed, or the store fails.
 pub async fn claim(tools: &Tools, id: &Id, driver: &str) -> Result<Session, VerbError> {
+    check_driver(driver)?;
     let session = find_open(tools, id).await?;
     // Before the claim stands: a stop that was decided on without it must find the engine in use.
     tell(tools, &session, ActivityKind::Copilot).await?;
@@ -28,8 +41,9 @@ pub async fn claim(tools: &Tools, id: &Id, driver: &str) -> Result<Session, Verb
 /// Gives up the right to drive a session; harmless when it is not held.
 ///
 /// # Errors
-/// When there is no such open session or the store fails.
+/// When the driver has no proper name, there is no such open session, or the store fails.
 pub async fn release(tools: &Tools, id: &Id, driver: &str) -> Result<Session, VerbError> {
+    check_driver(driver)?;
     find_open(tools, id).await?;
     tools.store.release_driver(id, driver).await?;
     find_open(tools, id).await

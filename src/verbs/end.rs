@@ -12,10 +12,13 @@ use crate::verdict::Verdict;
 
 /// Ends a session on a person's explicit wish, without a condition, and returns its row as it stands then.
 ///
-/// The row is closed only when the runner says that the engine is gone, or that it holds none.
+/// The row is closed only when the runner says that the engine is gone, or that it holds none. The latter closes it as
+/// `orphaned`: this is the control plane's own call (it names no owner), so `not_tracked` is no veil over somebody else's
+/// engine but means that a ready runner of this row has none; and only if the row is as it was when that was asked.
 ///
 /// # Errors
-/// When there is no such open session, its runner does not stop the engine, or the store fails; the session stays then.
+/// When there is no such open session, its runner does not stop the engine, the row was used or moved on meanwhile and is
+/// open still, or the store fails; the session stays then.
 pub async fn end(tools: &Tools, id: &Id, actor: &Actor) -> Result<Session, VerbError> {
     let session = find_open(tools, id).await?;
     let target = heard_runner_of(tools, &session.runner_id).await?;
@@ -32,7 +35,7 @@ pub async fn end(tools: &Tools, id: &Id, actor: &Actor) -> Result<Session, VerbE
     let runner = &session.runner_id;
     match tools.runners.end(&target, &StopCall { request, set_recognised: false }).await {
         StopAnswer::Stopped(ended) => {
-            close_gone(tools, &target, (&session, EndOutcome::Stopped), &ended, actor).await?
+            close_gone(tools, &target, (&session, EndOutcome::Stopped), &ended, actor).await?;
         }
         StopAnswer::AlreadyStopped(ended) => {
             close_gone(tools, &target, (&session, EndOutcome::AlreadyStopped), &ended, actor).await?;
@@ -52,10 +55,18 @@ pub async fn end(tools: &Tools, id: &Id, actor: &Actor) -> Result<Session, VerbE
             )));
         }
     }
-    tools.store.find_session(id).await?.ok_or_else(|| VerbError::NotFound(id.clone()))
+    // Read again: somebody else may have closed the row first, or have used or started it anew, which keeps it open.
+    let row = tools.store.find_session(id).await?.ok_or_else(|| VerbError::NotFound(id.clone()))?;
+    if row.is_open() {
+        return Err(VerbError::Conflict(format!(
+            "session {id} stays open: it was used or started anew while it was being ended; end it again if that is still meant"
+        )));
+    }
+    Ok(row)
 }
 
-/// Closes the row of a session that its runner, which knows all its engines, holds none for.
+/// Closes the row of a session that its runner, which knows all its engines, holds none for; unless the row was used or
+/// changed since it was read.
 async fn close_untracked(tools: &Tools, session: &Session, actor: &Actor) -> Result<(), VerbError> {
     let (now, verdict) = (tools.clock.now(), Verdict::Orphaned);
     let entry = timeline::closed_without_stop(Grounds::of(session), verdict, "", actor, now);

@@ -17,7 +17,7 @@ const LONGEST_KEEP: Ms = 30 * 24 * crate::time::HOUR;
 pub async fn keep(tools: &Tools, id: &Id, time: Ms, because: &str, actor: &Actor) -> Result<Session, VerbError> {
     if time <= 0 || time > LONGEST_KEEP {
         return Err(VerbError::Invalid(
-            "a session can be kept for up to 30 days at once; ask again to extend".to_owned(),
+            "a session is kept for more than nothing and at most 30 days at once; ask again to extend".to_owned(),
         ));
     }
     if because.trim().is_empty() {
@@ -27,9 +27,9 @@ pub async fn keep(tools: &Tools, id: &Id, time: Ms, because: &str, actor: &Actor
     tell(tools, &session, ActivityKind::Keep).await?;
     let now = tools.clock.now();
     let until = now.plus(time);
-    if !tools.store.keep_session(id, until, because, now).await? {
+    let entry = timeline::kept((&session, until), because, actor, now);
+    if !tools.store.keep_and_tell(id, (until, because), now, &entry).await? {
         return Err(VerbError::NotFound(id.clone()));
     }
-    tools.store.add_entry(&timeline::kept((&session, until), because, actor, now)).await?;
     find_open(tools, id).await
 }

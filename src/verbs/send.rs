@@ -10,9 +10,12 @@ use crate::verbs::{VerbError, close_if_ended, find_open, runner_of};
 /// Gives the engine of a session a message; done only once its runner took it.
 ///
 /// # Errors
-/// When there is no such open session, its engine has ended (its row is closed then), its runner does not take the
+/// When the message is empty, there is no such open session, its engine has ended (its row is closed then), its runner does not take the
 /// message, or the store fails. The message was not delivered then, or, after a runner fell silent, may have been.
 pub async fn send(tools: &Tools, id: &Id, text: &str) -> Result<Session, VerbError> {
+    if text.is_empty() {
+        return Err(VerbError::Invalid("the message is empty".to_owned()));
+    }
     let session = find_open(tools, id).await?;
     let target = runner_of(tools, &session.runner_id).await?;
     let request = MessageRequest {

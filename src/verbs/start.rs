@@ -11,6 +11,9 @@ use crate::tools::Tools;
 use crate::verbs::{VerbError, close_if_ended, find_open, runner_of};
 use crate::verdict::Verdict;
 
+/// The longest path of a repo.
+const LONGEST_REPO: usize = 4_096;
+
 /// What is to be started.
 #[derive(Debug, Clone)]
 pub struct StartWish {
@@ -40,9 +43,10 @@ pub struct Started {
 /// Where that one's runner says that its engine has ended, its row is closed and a new session opened.
 ///
 /// # Errors
-/// When the owner has another engine open there, the runner cannot start it (the row is closed as `start_failed`, unless
+/// When the repo is no absolute path, the owner has another engine open there, the runner cannot start it (the row is closed as `start_failed`, unless
 /// nobody knows whether the engine runs: then the next passes settle it), or the store fails.
 pub async fn start(tools: &Tools, wish: &StartWish, actor: &Actor) -> Result<Started, VerbError> {
+    check_repo(&wish.repo)?;
     let target = runner_of(tools, &wish.runner_id).await?;
     let open = match open_row(tools, wish, actor).await? {
         Ok(session) => return launch(tools, &target, (&session, actor), wish).await,
@@ -56,6 +60,13 @@ pub async fn start(tools: &Tools, wish: &StartWish, actor: &Actor) -> Result<Sta
         Ok(session) => launch(tools, &target, (&session, actor), wish).await,
         Err(_) => Err(VerbError::Ended { id: open.id, reason }),
     }
+}
+
+fn check_repo(repo: &str) -> Result<(), VerbError> {
+    if repo.starts_with('/') && repo.len() <= LONGEST_REPO && !repo.chars().any(char::is_control) {
+        return Ok(());
+    }
+    Err(VerbError::Invalid("repo must be an absolute path without control characters".to_owned()))
 }
 
 /// Puts in the row of a new session; or returns the one that is open there with the same engine.
@@ -88,6 +99,12 @@ async fn launch(
         Ok(SessionReply::Unsupported) => "it cannot start engines".to_owned(),
         Ok(SessionReply::Ended { reason }) => reason,
         Err(NoAnswer::Unconnected(why)) => why,
+        Ok(SessionReply::Generation { highest: Some(highest) }) => {
+            return Err(VerbError::Runner(format!(
+                "runner {} knows session {} up to start {highest}; the next passes settle it",
+                wish.runner_id, session.id
+            )));
+        }
         Ok(SessionReply::Refused { .. } | SessionReply::NotTracked | SessionReply::Generation { .. }) | Err(_) => {
             return Err(VerbError::Runner(format!(
                 "runner {} did not say whether session {} runs; the next passes settle it",

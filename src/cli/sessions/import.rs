@@ -23,7 +23,8 @@ pub(crate) async fn run(context: &Context, tools: &Tools, file: &Path) -> anyhow
     let bytes = read(file).with_context(|| format!("cannot read {name}"))?;
     let lines = parse(&bytes).map_err(|fault| anyhow!("{name} {fault}; nothing was imported"))?;
     let sessions: Vec<Session> = lines.iter().map(|(_, session)| session.clone()).collect();
-    let (owner, now) = (context.owner(&tools.store).await?, tools.clock.now());
+    let (owner, now) = (owner(context, tools, &lines).await?, tools.clock.now());
+    check_owners(&lines, &owner).map_err(|fault| anyhow!("{name} {fault}; nothing was imported"))?;
     let actor = verbs::person(tools, &owner);
     let imported = tools.store.import_and_tell(&sessions, &owner, |row| timeline::imported(row, &actor, now)).await?;
     match imported {
@@ -36,6 +37,29 @@ pub(crate) async fn run(context: &Context, tools: &Tools, file: &Path) -> anyhow
             let number = lines.get(index).map_or(0, |(number, _)| *number);
             bail!("{name} line {number}: {why}; nothing was imported")
         }
+    }
+}
+
+/// Returns whose the rows are that name no owner: the configured one's, else whose the store is already, else the first
+/// one's that the file names, else whoever runs this.
+async fn owner(context: &Context, tools: &Tools, lines: &[(usize, Session)]) -> anyhow::Result<String> {
+    let is_somebodys = !context.config.owner.is_empty() || tools.store.find_owner().await?.is_some();
+    let named = lines.iter().find_map(|(_, row)| row.owner_id.clone()).filter(|_| !is_somebodys);
+    Ok(match named {
+        Some(named) => named,
+        None => context.owner(&tools.store).await?,
+    })
+}
+
+/// Refuses the first row of a second owner: this version cannot keep two apart.
+fn check_owners(lines: &[(usize, Session)], owner: &str) -> Result<(), String> {
+    let others = lines.iter().filter_map(|(number, row)| Some((number, row, row.owner_id.as_deref()?)));
+    match others.into_iter().find(|(.., other)| *other != owner) {
+        None => Ok(()),
+        Some((number, row, other)) => Err(format!(
+            "line {number}: session {} belongs to {other:?}, and this version serves one owner, here {owner:?}",
+            row.id
+        )),
     }
 }
 

@@ -2,14 +2,16 @@
 
 use futures_util::future::join_all;
 use serde_json::json;
+use sexton::activity::Heard;
 use sexton::api::Reach;
 use sexton::clock::{Clock, SystemClock};
 use sexton::session::{ActivityKind, Session, Status};
 use sexton::time::{HOUR, MINUTE, SECOND};
 
+use crate::api::secrets::Log;
 use crate::api::{Host, ME};
 use crate::support::fake_runner::{Answering, Verb};
-use crate::support::world::silent;
+use crate::support::world::{World, silent};
 
 const SESSION: &str = "/v1/sessions/s/activity";
 
@@ -17,6 +19,11 @@ async fn count(host: &Host, name: &str) -> u64 {
     let text = String::from_utf8(host.get("/metrics").await.body.to_vec()).unwrap();
     let line = text.lines().find(|line| line.starts_with(&format!("sexton_{name}_total "))).unwrap();
     line.rsplit(' ').next().unwrap().parse().unwrap()
+}
+
+/// Runs a statement beside the program, as a fault of the store or another process would.
+async fn beside(world: &World, sql: &'static str) {
+    sqlx::query(sql).execute(&mut world.connection().await).await.unwrap();
 }
 
 /// Lets the gatherer write what is due at the time that the clock shows.
@@ -171,4 +178,67 @@ async fn polls_at_once_are_gathered() {
     assert!(answers.iter().all(|runner| runner == "unreached"));
     assert_eq!(count(&host, "activity_rows").await, 50);
     assert!(count(&host, "activity_writes").await < 25);
+}
+
+#[tokio::test]
+async fn a_step_of_the_wall_clock_neither_holds_back_nor_hurries_a_touch() {
+    for step in [-24 * HOUR, 24 * HOUR] {
+        let host = Host::new().await;
+        let runner = host.world.runner().await;
+        let session = host.world.session("s", HOUR, |_| ()).await;
+        runner.hold_engine(&session.id, 1, silent(HOUR));
+        host.post(SESSION, json!({"kind": "capture"})).await.ok();
+        settle(&host).await;
+        let before = host.world.now();
+
+        host.world.clock.step_wall(step);
+        host.world.clock.advance(3 * SECOND);
+        host.post(SESSION, json!({"kind": "message"})).await.ok();
+        settle(&host).await;
+        assert_eq!(count(&host, "activity_rows").await, 1, "held back within its minute, {step}");
+        host.world.clock.advance(57 * SECOND);
+        settle(&host).await;
+
+        assert_eq!(count(&host, "activity_rows").await, 2, "written once its minute ended, {step}");
+        let stored = host.world.read(&session).await.last_activity_at.unwrap();
+        assert_eq!(stored, before.max(before.plus(step + 3 * SECOND)), "forward only, {step}");
+        assert_eq!(runner.calls_of(Verb::Touch).len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_fails_is_answered_as_such_and_told_once_and_nothing_is_lost() {
+    let (log, _guard) = Log::start();
+    let host = Host::new().await;
+    host.world.enrol_url("mac-mini", "http://127.0.0.1:9").await;
+    let session = host.world.session("s", HOUR, |_| ()).await;
+    let used = host.world.now();
+    beside(&host.world, "CREATE TRIGGER full BEFORE UPDATE ON sessions BEGIN SELECT RAISE(ABORT, 'full'); END").await;
+
+    for _ in 0..2 {
+        assert_eq!(host.post(SESSION, json!({"kind": "capture"})).await.error(), (503, "store".to_owned()));
+    }
+    assert!(!host.worker.recorder.write_due().await, "it is tried again");
+    assert_eq!(log.text().matches("could not be written").count(), 1, "{}", log.text());
+    host.world.clock.advance(SECOND);
+    beside(&host.world, "DROP TRIGGER full").await;
+    settle(&host).await;
+
+    assert_eq!(host.world.read(&session).await.last_activity_at, Some(used), "held on to");
+    assert_eq!(log.text().matches("activity is written again").count(), 1, "{}", log.text());
+}
+
+#[tokio::test]
+async fn a_touch_of_a_row_that_was_closed_meanwhile_is_not_taken_for_a_use() {
+    let host = Host::new().await;
+    host.world.enrol_url("mac-mini", "http://127.0.0.1:9").await;
+    let session = host.world.session("s", HOUR, |_| ()).await;
+    beside(&host.world, "UPDATE sessions SET status = 'ended', ended_at = 1, end_reason = 'idle'").await;
+
+    let heard = host.worker.recorder.touch(&session, ActivityKind::Capture).await.unwrap();
+
+    assert_eq!(heard, Heard::Ended("idle".to_owned()));
+    let once = sexton::activity::touch_once(&host.world.tools, &session, ActivityKind::Capture).await.unwrap();
+    assert_eq!(once, Heard::Ended("idle".to_owned()));
+    assert_eq!(count(&host, "activity_rows").await, 0);
 }

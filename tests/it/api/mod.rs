@@ -51,7 +51,7 @@ impl Host {
         })
         .await;
         let (worker, work) = Worker::new(&world.tools).unwrap();
-        let router = api::router(worker.clone(), ME.to_owned(), "127.0.0.1:7117".parse().unwrap());
+        let router = api::router(worker.clone(), ME.to_owned(), "127.0.0.1:7117".parse().unwrap()).unwrap();
         let stop = CancellationToken::new();
         tokio::spawn(work.run(stop.clone(), stop.clone()));
         let token = make_token(&world, ME, "admin").await;

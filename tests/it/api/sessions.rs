@@ -2,11 +2,12 @@
 
 use serde_json::{Value, json};
 use sexton::entry::EntryKind;
-use sexton::session::Status;
+use sexton::session::{ActivityKind, Status};
+use sexton::store::Touch;
 use sexton::time::{HOUR, MINUTE};
 
 use crate::api::{Ask, Host};
-use crate::support::fake_runner::{Answering, Raw, Verb};
+use crate::support::fake_runner::{Answering, Raw, Verb, When};
 use crate::support::world::silent;
 
 #[tokio::test]
@@ -157,6 +158,12 @@ async fn one_driver_drives_until_the_claim_lapses() {
     let release = Ask::new("DELETE", "/v1/sessions/s/driver").token(&host.token).json(&json!({"driver": "bob"}));
     assert_eq!(host.ask(release).await.ok()["driver"], Value::Null);
     assert_eq!(claim(" ").await.code(), "invalid");
+    let release = |path: &str| host.ask(Ask::new("DELETE", path).token(&host.token));
+    claim("bob").await.ok();
+    assert_eq!(release("/v1/sessions/s/driver").await.ok()["driver"], "bob", "it is not the token's owner who drives");
+    assert_eq!(release("/v1/sessions/s/driver?driver=bob").await.ok()["driver"], Value::Null, "without a body");
+    claim("me").await.ok();
+    assert_eq!(release("/v1/sessions/s/driver").await.ok()["driver"], Value::Null, "the token's owner");
 }
 
 #[tokio::test]
@@ -175,6 +182,27 @@ async fn an_end_closes_the_row_once_the_engine_is_gone() {
     assert_eq!(host.post("/v1/sessions/s/end", json!({})).await.error(), (410, "ended".to_owned()));
     assert_eq!(host.get("/v1/sessions").await.ok()["items"], json!([]));
     assert_eq!(host.get("/v1/sessions?all=true").await.ok()["items"][0]["id"], "s");
+}
+
+#[tokio::test]
+async fn an_end_that_lost_the_race_against_a_use_says_that_the_session_stays() {
+    let host = Host::new().await;
+    let runner = host.world.runner().await;
+    let session = host.world.session("s", HOUR, |_| ()).await;
+    let gate = runner.hold(Verb::End, When::Arrived);
+
+    let (answer, ()) = tokio::join!(host.post("/v1/sessions/s/end", json!({})), async {
+        gate.reached().await;
+        let touch = Touch { id: session.id.clone(), at: host.world.now(), kind: ActivityKind::Capture };
+        host.world.store().write_touches(&[touch]).await.unwrap();
+        gate.open();
+    });
+
+    assert_eq!(answer.error(), (409, "conflict".to_owned()), "{answer:?}");
+    assert!(host.world.read(&session).await.is_open());
+    assert_eq!(host.world.entries(&session, EntryKind::Ended).await, []);
+    let again = host.post("/v1/sessions/s/end", json!({})).await.ok();
+    assert_eq!((again["status"].as_str(), again["end_reason"].as_str()), (Some("ended"), Some("orphaned")));
 }
 
 #[tokio::test]

@@ -80,6 +80,7 @@ fn what_answers_at_the_runners_port_must_be_the_runner() {
     house.write("state/sexton/runner.token", "secret\n");
     let _foreign = std::net::TcpListener::bind(&listen).unwrap();
     let mut house = house;
+    house.set("SEXTON_LIMITS__CONNECT_TIMEOUT", "300ms");
     house.set("SEXTON_LIMITS__REQUEST_TIMEOUT", "300ms");
     let why = house.refused(&["up"]);
     assert!(why.contains(&listen) && why.contains("is not this machine's runner local"), "{why}");
@@ -136,7 +137,10 @@ fn an_import_is_whole_or_not_at_all() {
             "line 2: session b would be the second open one",
         ),
     ];
-    for (content, fault) in faults {
+    let owned = |id: &str, owner: &str| import_line(id, 0, &json!({"owner_id": owner}));
+    let two = format!("{good}\n{}\n{}", owned("b", "bob"), owned("c", "eve"));
+    let second = "line 3: session c belongs to \"eve\", and this version serves one owner, here \"bob\"";
+    for (content, fault) in faults.into_iter().chain([(two, second)]) {
         let file = house.write("sessions.jsonl", &content);
         let why = house.refused(&["sessions", "import", text(&file)]);
         assert!(why.contains(fault) && why.ends_with("nothing was imported"), "{fault}: {why}");
@@ -177,7 +181,9 @@ fn wishes_that_cannot_be_met_are_refused_in_one_line() {
         (&["timeline", "nobody"], "there is no session nobody"),
         (&["send", "nobody", "hello"], "there is no session nobody"),
         (&["end", "nobody"], "there is no session nobody"),
-        (&["keep", "nobody", "--for", "31d", "--because", "x"], "up to 30 days"),
+        (&["keep", "nobody", "--for", "31d", "--because", "x"], "at most 30 days"),
+        (&["keep", "nobody", "--for", "0s", "--because", "x"], "more than nothing"),
+        (&["send", "nobody", ""], "the message is empty"),
         (&["start", "sample", "--repo", "no-such-folder"], "--repo no-such-folder cannot be used"),
         (&["start", "sample", "--repo", "file"], "--repo file is no folder"),
         (
@@ -197,4 +203,33 @@ fn wishes_that_cannot_be_met_are_refused_in_one_line() {
         let said = house.refused(args);
         assert!(said.contains(why), "{args:?}: {said}");
     }
+}
+
+#[test]
+fn a_second_owner_is_refused() {
+    let mut house = House::new();
+    let line = |id: &str, owner: &str| import_line(id, 0, &json!({"owner_id": owner}));
+    let file = house.write("bob.jsonl", line("b", "bob"));
+    house.done(&["sessions", "import", text(&file)]);
+    let file = house.write("eve.jsonl", line("e", "eve"));
+    let why = house.refused(&["sessions", "import", text(&file)]);
+    assert!(why.contains("line 1: session e belongs to \"eve\"") && why.contains("here \"bob\""), "{why}");
+    house.set("SEXTON_SERVER__LISTEN", "127.0.0.1:0");
+    house.set("SEXTON_OWNER", "ann");
+    for command in ["serve", "up"] {
+        let why = house.refused(&[command]);
+        assert!(why.contains("of owner \"bob\"") && why.contains("here \"ann\""), "{why}");
+    }
+    assert!(!house.path("state/sexton/runner.log").exists(), "no runner was started");
+}
+
+#[test]
+fn a_pass_that_takes_too_long_is_abandoned() {
+    let mut house = House::new();
+    // Connections are made, and nobody answers.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    house.done(&["runners", "add", "mac", &format!("http://{}", silent.local_addr().unwrap())]);
+    house.set("SEXTON_SCHEDULE__PASS_LIMIT", "200ms");
+    let why = house.refused(&["sweep"]);
+    assert!(why.contains("longer than schedule.pass_limit (200ms) and was abandoned"), "{why}");
 }

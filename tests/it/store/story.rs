@@ -68,6 +68,10 @@ async fn use_it(store: &Store) {
     assert_eq!(store.claim_driver(&row.id, "bob", NOON.plus(15 * MINUTE), NOON).await.unwrap(), Claim::Yours);
     assert!(store.release_driver(&row.id, "bob").await.unwrap());
     assert!(store.keep_session(&row.id, NOON.plus(HOUR), "lunch", NOON.plus(3 * MINUTE)).await.unwrap());
+    let told = entry(&row, EntryKind::Kept, NOON.plus(3 * MINUTE));
+    let lunch = (NOON.plus(HOUR), "lunch");
+    assert!(store.keep_and_tell(&row.id, lunch, NOON.plus(3 * MINUTE), &told).await.unwrap());
+    assert!(!store.keep_and_tell(&id("nobody"), lunch, NOON, &told).await.unwrap());
 }
 
 async fn look_for_idle_ones(store: &Store) {
@@ -83,6 +87,12 @@ async fn look_for_idle_ones(store: &Store) {
     assert!(list(due).await.is_empty());
     assert_eq!(store.clear_postponed().await.unwrap(), 1);
     assert_eq!(list(due).await.len(), 1);
+    assert!(store.note_limits("6h").await.unwrap(), "the first ones");
+    assert!(store.postpone(&row.id, 1, due.plus(MINUTE), MINUTE).await.unwrap());
+    assert!(!store.note_limits("6h").await.unwrap());
+    assert!(list(due).await.is_empty(), "the same limits change nothing");
+    assert!(store.note_limits("1h").await.unwrap());
+    assert_eq!(list(due).await.len(), 1, "others let every row be looked at again");
 
     assert_eq!(store.count_open(&id("mac")).await.unwrap(), 1);
     assert_eq!(store.list_untracked(&id("mac"), &[]).await.unwrap().len(), 1);
@@ -171,7 +181,7 @@ async fn start_it_again(store: &Store) {
         .map(|entry| entry.kind)
         .collect();
     let words: Vec<&str> = kinds.iter().map(|kind| kind.as_str()).collect();
-    assert_eq!(words, ["started", "run_stale", "ended", "reopened", "stopped", "ended"]);
+    assert_eq!(words, ["started", "kept", "run_stale", "ended", "reopened", "stopped", "ended"]);
 }
 
 async fn forget_it(store: &Store) {
