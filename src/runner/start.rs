@@ -8,7 +8,7 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use tokio::sync::mpsc;
 
-use crate::protocol::{Ended, SessionAnswer, StartRequest};
+use crate::protocol::{Ended, SessionAnswer, StartRequest, variable};
 use crate::runner::engines::{Engine, Lines};
 use crate::runner::intents::{self, StartIntent};
 use crate::runner::link::Link;
@@ -17,7 +17,7 @@ use crate::runner::refusal::Refusal;
 use crate::runner::session::{Ending, Session};
 use crate::runner::settings::EngineSpec;
 use crate::runner::shim::wire::Spec;
-use crate::runner::{Runner, survivors};
+use crate::runner::Runner;
 use crate::session::Id;
 
 /// The variables that every engine gets from the runner's own environment; nothing else of it reaches an engine.
@@ -192,9 +192,9 @@ impl Runner {
         env.extend(spec.env.clone());
         env.extend(request.env.clone());
         // Last, so that nothing can pass itself off as another session's.
-        env.insert(survivors::SESSION.to_owned(), request.session_id.to_string());
-        env.insert(survivors::RUNNER.to_owned(), self.settings().runner_id.to_string());
-        env.insert(survivors::MARK.to_owned(), self.dir().mark.clone());
+        env.insert(variable::SESSION_ID.to_owned(), request.session_id.to_string());
+        env.insert(variable::RUNNER_ID.to_owned(), self.settings().runner_id.to_string());
+        env.insert(variable::RUNNER_MARK.to_owned(), self.dir().mark.clone());
         env
     }
 }
