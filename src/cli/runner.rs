@@ -1,11 +1,15 @@
 //! `sexton runner`: the daemon that owns the engines of this machine.
 
+use std::sync::Arc;
+
 use anyhow::Context as _;
 
 use crate::cli::args::RunnerArgs;
 use crate::cli::output::Outcome;
 use crate::cli::{Context, listen, secret, signals};
+use crate::clock::SystemClock;
 use crate::config::{Config, RunnerConfig};
+use crate::runner::settings::{LINGER, START_SETTLE};
 use crate::runner::{EngineSpec, Runner, Settings, StopGraces, serve};
 
 /// Runs the runner until SIGTERM or Ctrl-C.
@@ -35,13 +39,16 @@ fn settings(context: &Context) -> anyhow::Result<Settings> {
     let config = &*context.config;
     let state_dir = std::path::absolute(context.paths.runner_state_dir(config)?)?;
     let secret_file = std::path::absolute(context.paths.runner_token_file(config)?)?;
-    let settings = Settings::new(config.runner.id.clone(), state_dir, secret_file);
-    let settings = settings.context("cannot tell which program this is")?;
     Ok(Settings {
+        runner_id: config.runner.id.clone(),
+        state_dir,
+        secret_file,
+        program: std::env::current_exe().context("cannot tell which program this is")?,
         engines: engines(config),
         graces: graces(&config.runner),
+        start_settle: START_SETTLE,
         stall_after: config.policy.advanced.stall_after.0,
-        ..settings
+        clock: Arc::new(SystemClock),
     })
 }
 
@@ -54,12 +61,14 @@ fn engines(config: &Config) -> std::collections::BTreeMap<String, EngineSpec> {
     specs.collect()
 }
 
-fn graces(config: &RunnerConfig) -> StopGraces {
+/// Returns the limits of a stop by the configuration.
+#[must_use]
+pub(crate) fn graces(config: &RunnerConfig) -> StopGraces {
     StopGraces {
         stdin: config.stdin_grace.0,
         engine: config.engine_term_grace.0,
         tree: config.tree_term_grace.0,
         kill: config.kill_limit.0,
-        ..StopGraces::default()
+        linger: LINGER,
     }
 }

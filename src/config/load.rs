@@ -16,20 +16,13 @@ use crate::config::check::{Contradictions, check};
 use crate::config::keys::{Key, keys};
 use crate::config::paths::{Environment, Paths};
 use crate::config::{Config, DEFAULTS};
+use crate::protocol::variable;
 
 /// What every variable of Sexton begins with.
 const PREFIX: &str = "SEXTON_";
 
 /// Variables that are Sexton's own and no settings.
-const NO_SETTINGS: [&str; 7] = [
-    "SEXTON_CONFIG",
-    "SEXTON_REQUIRE",
-    "SEXTON_SESSION_ID",
-    "SEXTON_RUNNER_ID",
-    "SEXTON_TOKEN",
-    "SEXTON_FUZZ_CASES",
-    "SEXTON_LOG",
-];
+const NO_SETTINGS: [&str; 5] = ["SEXTON_CONFIG", "SEXTON_REQUIRE", "SEXTON_TOKEN", "SEXTON_FUZZ_CASES", "SEXTON_LOG"];
 
 /// Where settings come from, beside the shipped file.
 #[derive(Debug, Clone, Default)]
@@ -162,7 +155,9 @@ fn in_file(file: Option<&(PathBuf, String)>, text: &str, mut error: toml::de::Er
 fn apply_variables<'a>(table: &mut Spanned<DeTable<'a>>, env: &'a Environment) -> Result<(), ConfigError> {
     let known = keys();
     for (name, value) in env.starting_with(PREFIX) {
-        if NO_SETTINGS.contains(&name) || name.starts_with("SEXTON_TEST_") {
+        // It may run inside an engine.
+        let no_setting = NO_SETTINGS.contains(&name) || variable::ALL.contains(&name);
+        if no_setting || name.starts_with("SEXTON_TEST_") {
             continue;
         }
         let refused = |reason: String| ConfigError::Variable { name: name.to_owned(), reason };

@@ -20,6 +20,18 @@ pub use verbs::{
 /// The version of the protocol that this build speaks.
 pub const PROTOCOL: i64 = 1;
 
+/// The variables that a runner gives every engine, so that what runs inside one can tell where it is.
+pub mod variable {
+    /// The session's id.
+    pub const SESSION_ID: &str = "SEXTON_SESSION_ID";
+    /// The runner's id, for people and programs.
+    pub const RUNNER_ID: &str = "SEXTON_RUNNER_ID";
+    /// The mark of the runner's state folder.
+    pub const RUNNER_MARK: &str = "SEXTON_RUNNER_MARK";
+    /// All of them.
+    pub const ALL: [&str; 3] = [SESSION_ID, RUNNER_ID, RUNNER_MARK];
+}
+
 /// Paths of the routes, so that client and server cannot disagree.
 pub mod path {
     /// `GET`: is it alive, is it ready, which engines has it.

@@ -1,5 +1,7 @@
 //! Who may ask: only callers on this machine that show the runner's secret.
 
+use std::path::Path;
+
 use axum::extract::{Request, State};
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
 use axum::http::{HeaderMap, StatusCode};
@@ -13,11 +15,17 @@ use crate::runner::refusal::Refusal;
 
 /// Lets a request through, or refuses it: first by where it was sent to, then by its token.
 pub(crate) async fn check(State(runner): State<Runner>, request: Request, next: Next) -> Response {
-    let checked = check_host(request.headers()).and(check_token(&runner, request.headers()));
-    match checked {
+    match checked(&runner, request.headers()).await {
         Ok(()) => next.run(request).await,
         Err(refusal) => Refused(runner, refusal).into_response(),
     }
+}
+
+async fn checked(runner: &Runner, headers: &HeaderMap) -> Result<(), Refusal> {
+    check_host(headers)?;
+    let path = &runner.settings().secret_file;
+    let secret = tokio::fs::read_to_string(path).await.unwrap_or_default();
+    check_token(path, secret.trim(), headers)
 }
 
 /// A page in a browser can be made to ask a local address, but not under a local name, nor without its origin.
@@ -42,10 +50,7 @@ fn is_loopback(host: &str) -> bool {
     name.eq_ignore_ascii_case("localhost") && port.parse::<u16>().is_ok()
 }
 
-fn check_token(runner: &Runner, headers: &HeaderMap) -> Result<(), Refusal> {
-    let path = &runner.settings().secret_file;
-    let secret = std::fs::read_to_string(path).unwrap_or_default();
-    let secret = secret.trim();
+fn check_token(path: &Path, secret: &str, headers: &HeaderMap) -> Result<(), Refusal> {
     if secret.is_empty() {
         let message = format!("the runner's secret {} is not there or empty", path.display());
         return Err(Refusal::new(StatusCode::UNAUTHORIZED, "unauthorised", message));

@@ -8,6 +8,14 @@ use std::path::Path;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+/// Does what may wait for the disk where it holds up nobody else.
+///
+/// # Errors
+/// Those of `work`; and when it panicked.
+pub(crate) async fn aside<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(io::Error::other(error)))
+}
+
 /// Makes a folder, and those above it, that only its owner may enter.
 ///
 /// # Errors

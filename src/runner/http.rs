@@ -146,6 +146,7 @@ async fn no_method(State(runner): State<Runner>) -> Refused {
 mod tests {
     use axum::body::Body as Bytes;
     use serde_json::{Value, json};
+    use tokio_util::sync::CancellationToken;
     use tower::ServiceExt;
 
     use super::*;
@@ -163,15 +164,13 @@ mod tests {
     #[tokio::test]
     async fn before_it_knows_its_engines_it_says_so_and_decides_nothing() {
         let home = tempfile::tempdir().unwrap();
-        std::fs::write(home.path().join("secret"), "s").unwrap();
-        let (state, secret) = (home.path().join("state"), home.path().join("secret"));
-        let runner = Runner::open(Settings::new("r".parse().unwrap(), state, secret).unwrap()).unwrap();
+        let runner = Runner::open(Settings::in_home(home.path())).unwrap();
         let (status, list) = asked(&runner, "GET", path::SESSIONS, Value::Null).await;
         assert_eq!((status, &list["ready"], &list["complete"]), (StatusCode::OK, &json!(false), &json!(false)));
         let body = json!({"session_id": "s1", "generation": 1, "mode": "force", "reason": "stray"});
         let (status, answer) = asked(&runner, "POST", path::END, body).await;
         assert_eq!((status, &answer["outcome"]), (StatusCode::SERVICE_UNAVAILABLE, &json!("not_ready")));
-        runner.recover().await;
+        runner.recover(&CancellationToken::new()).await;
         let (_, list) = asked(&runner, "GET", "/coding/sessions?x=1&ask=a-b_c", Value::Null).await;
         assert_eq!((&list["ready"], &list["complete"], &list["ask"]), (&json!(true), &json!(true), &json!("a-b_c")));
     }

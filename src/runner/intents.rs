@@ -60,13 +60,21 @@ pub(crate) fn remove_start(folder: &Path, generation: i64) -> io::Result<()> {
     files::remove(&start_path(folder, generation))
 }
 
-/// Returns the highest generation that was to be started in the folder, with its intent or why that cannot be read.
-#[must_use]
-pub(crate) fn read_start(folder: &Path) -> Option<(i64, Result<StartIntent, String>)> {
-    let entries = fs::read_dir(folder).ok()?.flatten();
-    let generation = entries.filter_map(|entry| generation_of(&entry.file_name().to_string_lossy())).max()?;
+/// The highest generation that was to be started, with its intent or why that cannot be read.
+pub(crate) type Started = (i64, Result<StartIntent, String>);
+
+/// Returns what was to be started in the folder; none proves that no engine ever came to be there.
+///
+/// # Errors
+/// When the folder cannot be read to its end: then nobody knows.
+pub(crate) fn read_start(folder: &Path) -> io::Result<Option<Started>> {
+    let mut highest = None;
+    for entry in fs::read_dir(folder)? {
+        highest = highest.max(generation_of(&entry?.file_name().to_string_lossy()));
+    }
+    let Some(generation) = highest else { return Ok(None) };
     let intent = files::read_json(&start_path(folder, generation)).map_err(|error| error.to_string());
-    Some((generation, intent.and_then(|intent| intent.ok_or_else(|| "it is gone".to_owned()))))
+    Ok(Some((generation, intent.and_then(|intent| intent.ok_or_else(|| "it is gone".to_owned())))))
 }
 
 /// Writes that the engine is about to be stopped.

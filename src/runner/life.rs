@@ -12,7 +12,7 @@ use crate::runner::pump::{self, Outgoing};
 use crate::runner::records::{self, Record};
 use crate::runner::session::{Ending, Session};
 use crate::runner::shim::wire::{Gone, News};
-use crate::runner::{Runner, survivors};
+use crate::runner::{Runner, files, survivors};
 
 /// How often a record that cannot be written is tried again.
 const WRITE_AGAIN: Duration = Duration::from_secs(1);
@@ -82,22 +82,48 @@ impl Runner {
         if without_proof {
             self.free(session).await;
         }
-        let record = Record::now(self.ended(session, gone), &*self.settings().clock);
+        let record = Record::now(self.ended(session, gone), session.owner_id.clone(), &*self.settings().clock);
         self.keep(&record).await;
-        {
-            let mut known = self.known();
-            known.records.insert(record.clone());
-            known.sessions.remove(&session.id);
-        }
+        // While the engine is still held, so that no successor's folder is there yet.
         let folder = self.dir().session(&session.id);
-        if let Err(error) = std::fs::remove_dir_all(&folder) {
+        let removing = folder.clone();
+        if let Err(error) = files::aside(move || std::fs::remove_dir_all(removing)).await {
             tracing::warn!(folder = %folder.display(), %error, "the folder of an ended session cannot be removed");
         }
-        session.is_gone(record.ended.clone());
+        self.let_rest(session, record.clone());
+        self.drop_expired().await;
         record.ended
     }
 
+    /// Lists the engine among the ended instead of the living, and tells those who wait for its end.
+    ///
+    /// What must be true: nothing of it is left, and the record that says so is on disk.
+    pub(crate) fn let_rest(&self, session: &Session, record: Record) {
+        let ended = record.ended.clone();
+        {
+            let mut known = self.known();
+            known.records.insert(record);
+            known.sessions.remove(&session.id);
+        }
+        session.is_gone(ended);
+    }
+
+    /// Removes the records that are too old to be kept, each from the disk first.
+    pub(crate) async fn drop_expired(&self) {
+        let expired = self.known().records.expired(&*self.settings().clock, &self.shared.boot_id);
+        if expired.is_empty() {
+            return;
+        }
+        let runner = self.clone();
+        let removed = files::aside(move || Ok(records::remove(runner.dir(), expired))).await.unwrap_or_default();
+        self.known().records.drop_all(&removed);
+    }
+
     /// Kills what carries the engine's marks, until none of it is left.
+    ///
+    /// What must be true: the shim that held the engine is gone, and left no proof of its own. Killed is only what
+    /// carries both this folder's mark and this session's id, and it returns only once the kernel showed every process
+    /// and none of them is one: a look that failed is repeated, for ever if need be.
     pub(crate) async fn free(&self, session: &Session) {
         loop {
             let left = survivors::free(&self.dir().mark, &session.id, ROUNDS).await;
@@ -139,7 +165,7 @@ impl Runner {
             (tells && !complaints.is_empty()).then_some(complaints),
         ];
         let detail: Vec<String> = sentences.into_iter().flatten().collect();
-        let resume = session.engine.resume(&session.spec, facts.engine_session_id.as_deref(), &session.cwd);
+        let resume = session.adapter.resume(&session.spec, facts.engine_session_id.as_deref(), &session.cwd);
         Ended {
             sweep_id: ending.sweep_id,
             exit,
@@ -163,6 +189,9 @@ fn stages(mut told: Vec<StopStage>, asked: bool) -> Vec<StopStage> {
 }
 
 /// Takes note that the engine's own process is gone. What it left behind may linger, unless it never got to work.
+///
+/// What must be true: the shim has waited for that process, so it is gone. Nobody has to be asked about the rest: only
+/// what an engine leaves behind that never started is stopped at once, and the shim sees to the other in its own time.
 fn left(session: &Session, exit: EngineExit) {
     let mut facts = session.facts();
     facts.exit = Some(exit);

@@ -49,7 +49,7 @@ pub use shim::wire::StopGraces;
 
 use crate::protocol::{Origin, PROTOCOL};
 use crate::runner::records::Records;
-use crate::runner::session::{Ending, Session};
+use crate::runner::session::{Ending, Session, is_for};
 use crate::runner::state_dir::StateDir;
 use crate::session::Id;
 
@@ -146,6 +146,11 @@ impl Runner {
         self.known().sessions.get(id).cloned()
     }
 
+    /// Returns the session's engine, if a call on behalf of `owner` may know of it.
+    fn session_of(&self, id: &Id, owner: Option<&str>) -> Option<Arc<Session>> {
+        self.session(id).filter(|session| is_for(owner, session.owner_id.as_deref()))
+    }
+
     /// Returns how long a caller waits for a stop before it is told that it goes on without them.
     fn stop_most(&self) -> Duration {
         let most = self.settings().graces.longest() + crate::time::SECOND;
@@ -153,6 +158,10 @@ impl Runner {
     }
 
     /// Stops every engine, and waits until they are gone or the time for that is over.
+    ///
+    /// What must be true: this runner was told to stop, by a person or by the machine that shuts down. Today its engines
+    /// end with it, so none of them is asked about; new starts are refused from here on. An engine that is not gone in
+    /// time gets no end record here: the next life of the runner looks for it.
     async fn leave(&self) {
         self.shared.leaving.store(true, Ordering::Release);
         let most = self.stop_most();
@@ -169,6 +178,10 @@ impl Runner {
         let _ = tokio::time::timeout(most, all).await;
     }
 
+    /// Stops one engine since its runner leaves, and waits until it is gone.
+    ///
+    /// What must be true: [`Runner::leave`] is under way, and the engine's start has come to something, since a stop in
+    /// the middle of it would have nobody to be told to.
     async fn let_go(&self, session: &Arc<Session>) {
         session.started().await;
         let detail = Some("the runner was stopped, and its engines with it".to_owned());
@@ -185,7 +198,8 @@ impl Runner {
 pub async fn serve(runner: Runner, listener: TcpListener, shutdown: CancellationToken) -> std::io::Result<()> {
     let recovering = tokio::spawn({
         let runner = runner.clone();
-        async move { runner.recover().await }
+        let shutdown = shutdown.clone();
+        async move { runner.recover(&shutdown).await }
     });
     let asked = shutdown.clone();
     let server = axum::serve(listener, http::router(runner.clone()))

@@ -3,8 +3,11 @@
 //! Decides nothing: who is to be signalled, and when, is the caller's business.
 
 use std::collections::{HashSet, VecDeque};
+use std::ffi::OsStr;
+use std::path::Path;
 
 use procfs::process::Process;
+use procfs::{ProcError, ProcResult};
 use rustix::process::{Pid, PidfdFlags, Signal};
 use serde::{Deserialize, Serialize};
 
@@ -45,14 +48,14 @@ impl Facts {
 /// Returns the facts about `pid`, if there is such a process.
 #[must_use]
 pub(crate) fn facts(pid: i32) -> Option<Facts> {
-    facts_of(&Process::new(pid).ok()?)
+    facts_of(&Process::new(pid).ok()?).ok()
 }
 
 /// Reads through the handle, which never shows a later process with the same number.
-fn facts_of(process: &Process) -> Option<Facts> {
-    let stat = process.stat().ok()?;
+fn facts_of(process: &Process) -> ProcResult<Facts> {
+    let stat = process.stat()?;
     let waited = u64::try_from(stat.cutime.saturating_add(stat.cstime)).unwrap_or(0);
-    Some(Facts {
+    Ok(Facts {
         identity: Identity { pid: process.pid, started: stat.starttime },
         parent: stat.ppid,
         state: stat.state,
@@ -100,15 +103,33 @@ pub(crate) fn signal(target: Identity, signal: Signal, still: impl FnOnce(&Facts
 }
 
 /// Returns every live process whose environment says `name=value` for each of `marks`.
-#[must_use]
-pub(crate) fn marked(marks: &[(&str, &str)]) -> Vec<Facts> {
-    let Ok(all) = procfs::process::all_processes() else { return Vec::new() };
-    let carries = |process: &Process| {
-        process.environ().is_ok_and(|env| {
-            marks.iter().all(|(name, value)| env.get(std::ffi::OsStr::new(name)).is_some_and(|it| it == value))
-        })
-    };
-    all.flatten().filter(carries).filter_map(|process| facts_of(&process)).filter(Facts::is_alive).collect()
+///
+/// A process that is gone by now, or that another user owns, is none of them.
+///
+/// # Errors
+/// When the kernel does not show the processes, or one of them: then nobody knows whether there are any.
+pub(crate) fn marked(marks: &[(&str, &str)]) -> ProcResult<Vec<Facts>> {
+    marked_in(Path::new("/proc"), marks)
+}
+
+fn marked_in(proc: &Path, marks: &[(&str, &str)]) -> ProcResult<Vec<Facts>> {
+    let read = procfs::process::all_processes_with_root(proc)?.map(|process| marked_one(&process?, marks));
+    let shown = read.filter_map(|one| seen(one).transpose());
+    shown.filter(|one| !one.as_ref().is_ok_and(|facts| !facts.is_alive())).collect()
+}
+
+fn marked_one(process: &Process, marks: &[(&str, &str)]) -> ProcResult<Option<Facts>> {
+    let env = process.environ()?;
+    let carries = |(name, value): &(&str, &str)| env.get(OsStr::new(name)).is_some_and(|it| it == value);
+    if marks.iter().all(carries) { facts_of(process).map(Some) } else { Ok(None) }
+}
+
+/// Takes a process that is gone, or another user's, for none; any other failure, as having no file to spare, says nothing.
+fn seen<T>(read: ProcResult<Option<T>>) -> ProcResult<Option<T>> {
+    match read {
+        Err(ProcError::NotFound(_) | ProcError::PermissionDenied(_)) => Ok(None),
+        other => other,
+    }
 }
 
 /// Returns the id that the kernel gave itself at its last boot.
@@ -158,12 +179,20 @@ mod tests {
         let me = i32::try_from(std::process::id()).unwrap();
         let found = |list: Vec<Facts>| list.iter().any(|facts| facts.identity.pid == pid);
         // Between fork and exec the child still shows this process's environment.
-        while !found(marked(&[("SEXTON_TEST_MARK", "marks")])) {
+        while !found(marked(&[("SEXTON_TEST_MARK", "marks")]).unwrap()) {
             std::thread::yield_now();
         }
-        assert!(!found(marked(&[("SEXTON_TEST_MARK", "marks"), ("SEXTON_OTHER", "x")])));
+        assert!(!found(marked(&[("SEXTON_TEST_MARK", "marks"), ("SEXTON_OTHER", "x")]).unwrap()));
         assert!(found(descendants(me)));
         child.kill().unwrap();
         child.wait().unwrap();
+    }
+
+    #[test]
+    fn what_the_kernel_does_not_show_is_not_taken_for_nothing() {
+        assert!(marked_in(Path::new("/no/such/folder"), &[("SEXTON_TEST_MARK", "none")]).is_err());
+        let no_file_to_spare = ProcError::Io(std::io::Error::from_raw_os_error(24), None);
+        assert!(seen::<Facts>(Err(no_file_to_spare)).is_err());
+        assert!(seen::<Facts>(Err(ProcError::NotFound(None))).unwrap().is_none(), "it is gone");
     }
 }

@@ -50,7 +50,7 @@ pub(crate) async fn write(session: Arc<Session>, mut stdin: ChildStdin, mut outg
 pub(crate) async fn read(session: Arc<Session>, stdout: ChildStdout, clock: Arc<dyn Clock>) {
     let mut lines = Lines::new(stdout, LINE_MOST);
     while let Ok(Some(line)) = lines.next().await {
-        let event = line.map_or(Event::Output { task: None }, |line| session.engine.parse(line));
+        let event = line.map_or(Event::Output { task: None }, |line| session.adapter.parse(line));
         session.heard(event, clock.awake());
     }
     session.fell_mute();

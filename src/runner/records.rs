@@ -3,6 +3,7 @@
 //! A record is listed until the worker says that it has taken note; after that it stays as a reminder of the highest
 //! ended generation, for as long as a record would.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -19,6 +20,15 @@ use crate::time::{HOUR, Ms, UtcMs};
 
 /// How long a record is kept at most.
 pub(crate) const KEPT_FOR: Ms = 90 * 24 * HOUR;
+/// How many records one answer lists at most.
+const LISTED_MOST: usize = 1_000;
+/// How many bytes they may have as JSON; a client takes an answer of 8 MiB, and the engines need room as well.
+const LISTED_BYTES_MOST: usize = 2 * 1024 * 1024;
+/// How many bytes the text for people in a record may have.
+const DETAIL_MOST: usize = 4 * 1024;
+
+/// Which engine a record is of: its session, and which start of it.
+pub(crate) type Key = (Id, i64);
 
 /// One record, with what its age is computed from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,14 +44,18 @@ pub(crate) struct Record {
     /// The worker has taken note of it.
     #[serde(default)]
     pub(crate) forgotten: bool,
+    /// On whose behalf the engine ran.
+    #[serde(default)]
+    pub(crate) owner_id: Option<String>,
 }
 
 impl Record {
     /// Makes the record of an end that was proven just now.
     #[must_use]
-    pub(crate) fn now(ended: Ended, clock: &dyn Clock) -> Self {
+    pub(crate) fn now(ended: Ended, owner_id: Option<String>, clock: &dyn Clock) -> Self {
         let boot_id = process::boot_id().unwrap_or_default();
-        Self { ended, at: clock.now(), elapsed: clock.elapsed(), boot_id, forgotten: false }
+        let ended = Ended { detail: ended.detail.map(cut), ..ended };
+        Self { ended, at: clock.now(), elapsed: clock.elapsed(), boot_id, forgotten: false, owner_id }
     }
 
     /// Returns what the worker is told, with its age.
@@ -59,7 +73,7 @@ impl Record {
 /// All end records of a state folder, in memory as on disk.
 #[derive(Debug, Default)]
 pub(crate) struct Records {
-    all: BTreeMap<(Id, i64), Record>,
+    all: BTreeMap<Key, Record>,
 }
 
 impl Records {
@@ -84,7 +98,8 @@ impl Records {
             let record = read(&path, &key).or_else(|why| replace(dir, &path, &key, (&why, clock), damaged))?;
             records.all.insert(key, record);
         }
-        records.drop_expired(dir, clock);
+        let expired = records.expired(clock, &process::boot_id().unwrap_or_default());
+        records.drop_all(&remove(dir, expired));
         Ok(records)
     }
 
@@ -105,19 +120,52 @@ impl Records {
         self.all.range((id.clone(), i64::MIN)..=(id.clone(), i64::MAX)).next_back().map(|(_, record)| record)
     }
 
-    /// Returns what the worker has not taken note of, with its age.
+    /// Returns what the worker has not taken note of, with its age, the oldest first: as much of it as one answer holds.
+    /// The others follow when it has taken note of these.
     #[must_use]
     pub(crate) fn listed(&self, clock: &dyn Clock, boot_id: &str) -> Vec<Ended> {
-        let fresh = |record: &&Record| !record.forgotten && record.age(clock, boot_id) <= KEPT_FOR;
-        self.all.values().filter(fresh).map(|record| record.told(clock, boot_id)).collect()
+        let aged = self.all.values().filter(|record| !record.forgotten).map(|it| (it.age(clock, boot_id), it));
+        let mut fresh: Vec<_> = aged.filter(|(age, _)| *age <= KEPT_FOR).collect();
+        fresh.sort_by_key(|(age, _)| Reverse(*age));
+        let mut bytes = 0;
+        let told = fresh.into_iter().take(LISTED_MOST).map(|(_, record)| record.told(clock, boot_id));
+        told.take_while(|ended| {
+            let first = bytes == 0;
+            bytes += serde_json::to_vec(ended).map_or(0, |json| json.len());
+            first || bytes <= LISTED_BYTES_MOST
+        })
+        .collect()
     }
 
-    fn drop_expired(&mut self, dir: &StateDir, clock: &dyn Clock) {
-        let boot_id = process::boot_id().unwrap_or_default();
-        self.all.retain(|(id, generation), record| {
-            record.age(clock, &boot_id) <= KEPT_FOR || fs::remove_file(path_of(dir, id, *generation)).is_err()
-        });
+    /// Returns the records that are too old to be kept.
+    #[must_use]
+    pub(crate) fn expired(&self, clock: &dyn Clock, boot_id: &str) -> Vec<Key> {
+        let expired = self.all.iter().filter(|(_, record)| record.age(clock, boot_id) > KEPT_FOR);
+        expired.map(|(key, _)| key.clone()).collect()
     }
+
+    /// Forgets records that are on the disk no more.
+    pub(crate) fn drop_all(&mut self, removed: &[Key]) {
+        for key in removed {
+            self.all.remove(key);
+        }
+    }
+}
+
+/// Removes records from the disk, and returns those that are not there any more.
+#[must_use]
+pub(crate) fn remove(dir: &StateDir, mut keys: Vec<Key>) -> Vec<Key> {
+    keys.retain(|(id, generation)| files::remove(&path_of(dir, id, *generation)).is_ok());
+    keys
+}
+
+/// Cuts a text for people at a length that any answer can hold.
+fn cut(mut detail: String) -> String {
+    if detail.len() > DETAIL_MOST {
+        detail.truncate(detail.floor_char_boundary(DETAIL_MOST));
+        detail.push('…');
+    }
+    detail
 }
 
 /// Writes a record to the disk.
@@ -145,6 +193,10 @@ fn read(path: &Path, key: &(Id, i64)) -> Result<Record, String> {
     Ok(record)
 }
 
+/// Sets a record aside that cannot be read, and puts an end without details in its place.
+///
+/// What must be true: it lies under the name of a record, and a record is written only once nothing of that engine is
+/// left; so whatever it says, that engine is gone. What it said goes to quarantine before anything takes its place.
 fn replace(
     dir: &StateDir,
     path: &Path,
@@ -155,7 +207,7 @@ fn replace(
     let sentence = dir.quarantine(path, why, clock.now())?;
     let ended = Ended { detail: Some(sentence.clone()), ..blank(id.clone(), *generation, "exited") };
     damaged.push(sentence);
-    let record = Record::now(ended, clock);
+    let record = Record::now(ended, None, clock);
     write(dir, &record)?;
     Ok(record)
 }
@@ -176,5 +228,49 @@ pub(crate) fn blank(session_id: Id, generation: i64, reason: &str) -> Ended {
         resume: None,
         detail: None,
         containment: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::ManualClock;
+
+    fn ended_at(clock: &ManualClock, number: i64, detail: &str) -> Record {
+        let id = format!("s{number}").parse().unwrap();
+        let ended = Ended { detail: Some(detail.to_owned()), ..blank(id, 1, "exited") };
+        Record::now(ended, None, clock)
+    }
+
+    #[test]
+    fn one_answer_lists_the_oldest_records_and_never_more_than_it_can_hold() {
+        let clock = ManualClock::at(UtcMs(0));
+        let boot = process::boot_id().unwrap();
+        let mut records = Records::default();
+        for number in (0..1_500).rev() {
+            clock.advance(1);
+            records.insert(ended_at(&clock, number, "short"));
+        }
+        let listed = records.listed(&clock, &boot);
+        assert_eq!(listed.len(), 1_000);
+        assert_eq!(listed.first().map(|it| it.session_id.to_string()), Some("s1499".to_owned()), "the oldest first");
+
+        // Control characters take six bytes each in JSON.
+        let hostile = "\u{1}".repeat(100_000);
+        let mut records = Records::default();
+        for number in 0..1_500 {
+            records.insert(ended_at(&clock, number, &hostile));
+        }
+        let listed = records.listed(&clock, &boot);
+        assert!(serde_json::to_vec(&listed).unwrap().len() < LISTED_BYTES_MOST + LISTED_MOST);
+        assert!(listed.len() > 50, "{}", listed.len());
+    }
+
+    #[test]
+    fn a_text_is_cut_between_letters() {
+        let text = "ä".repeat(DETAIL_MOST);
+        let short = cut(format!("x{text}"));
+        assert!(short.len() <= DETAIL_MOST + 3 && short.ends_with("ä…"));
+        assert_eq!(cut("as it is".to_owned()), "as it is");
     }
 }

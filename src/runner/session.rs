@@ -7,12 +7,15 @@ use tokio_util::sync::CancellationToken;
 
 use crate::protocol::{Ended, EngineExit, EngineState, TrackedSession};
 use crate::runner::doings::Doings;
-use crate::runner::engines::{Engine, Event};
+use crate::runner::engines::{Adapter, Event};
 use crate::runner::process::Identity;
 use crate::runner::pump::{Outgoing, Tail};
 use crate::runner::settings::EngineSpec;
 use crate::session::Id;
 use crate::time::Ms;
+
+/// How many bytes an engine's own id of its conversation may have; a longer one is ignored.
+const CONVERSATION_MOST: usize = 256;
 
 /// How far an engine's life has come, for those who wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,18 +45,34 @@ pub(crate) struct Ending {
     pub(crate) freed_bytes: Option<i64>,
 }
 
+/// What an engine is started from.
+pub(crate) struct Plan {
+    /// The engine's name, a key of the settings.
+    pub(crate) name: String,
+    /// How it speaks.
+    pub(crate) adapter: Arc<dyn Adapter>,
+    /// What the settings say of it.
+    pub(crate) spec: EngineSpec,
+    /// The folder to run it in.
+    pub(crate) cwd: String,
+    /// On whose behalf.
+    pub(crate) owner_id: Option<String>,
+}
+
 /// One engine, from its start until its end is recorded.
 pub(crate) struct Session {
     /// The session.
     pub(crate) id: Id,
     /// The engine's name, a key of the settings.
     pub(crate) engine_name: String,
-    /// Its kind.
-    pub(crate) engine: Arc<dyn Engine>,
+    /// How it speaks.
+    pub(crate) adapter: Arc<dyn Adapter>,
     /// What the settings say of it.
     pub(crate) spec: EngineSpec,
     /// The folder it runs in.
     pub(crate) cwd: String,
+    /// On whose behalf it runs.
+    pub(crate) owner_id: Option<String>,
     /// Bytes for its input go here.
     pub(crate) outgoing: mpsc::Sender<Outgoing>,
     /// Cancelled when its stop begins: its input is closed, and its shim is told.
@@ -92,13 +111,7 @@ pub(crate) struct Facts {
 impl Session {
     /// Makes the session of an engine that is about to be started; the receiver is for the writer of its input.
     #[must_use]
-    pub(crate) fn starting(
-        id: Id,
-        generation: i64,
-        kind: (String, EngineSpec, Arc<dyn Engine>),
-        cwd: String,
-        now: Ms,
-    ) -> (Arc<Self>, mpsc::Receiver<Outgoing>) {
+    pub(crate) fn starting(id: Id, generation: i64, plan: Plan, now: Ms) -> (Arc<Self>, mpsc::Receiver<Outgoing>) {
         let (outgoing, receiver) = mpsc::channel(16);
         let facts = Facts {
             generation,
@@ -115,10 +128,11 @@ impl Session {
         };
         let session = Self {
             id,
-            engine_name: kind.0,
-            spec: kind.1,
-            engine: kind.2,
-            cwd,
+            engine_name: plan.name,
+            adapter: plan.adapter,
+            spec: plan.spec,
+            cwd: plan.cwd,
+            owner_id: plan.owner_id,
             outgoing,
             closing: CancellationToken::new(),
             change: tokio::sync::Mutex::new(()),
@@ -140,7 +154,9 @@ impl Session {
             return;
         }
         facts.doings.heard(&event, now);
-        if let Event::Session(id) = event {
+        if let Event::Session(id) = event
+            && is_printable(&id)
+        {
             facts.engine_session_id = Some(id);
         }
     }
@@ -224,10 +240,42 @@ impl Session {
     }
 }
 
+/// Returns whether an engine's own id of its conversation is one that can be shown, kept and put into a command.
+fn is_printable(id: &str) -> bool {
+    (1..=CONVERSATION_MOST).contains(&id.len()) && !id.chars().any(char::is_control)
+}
+
+/// Returns whether a call on behalf of `asked` may know of what belongs to `owner`; one on nobody's behalf may.
+#[must_use]
+pub(crate) fn is_for(asked: Option<&str>, owner: Option<&str>) -> bool {
+    asked.is_none_or(|asked| owner == Some(asked))
+}
+
 impl Facts {
     /// Returns what the engine is doing.
     #[must_use]
     pub(crate) fn state(&self, now: Ms, stall_after: Ms) -> EngineState {
         self.doings.state(now, stall_after)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_of_a_conversation_is_short_and_can_be_printed() {
+        for good in ["7", "5f0c-9d", "a id with spaces", &"x".repeat(256)] {
+            assert!(is_printable(good), "{good}");
+        }
+        for bad in ["", "a\nb", "\u{1b}[2J", "a\0", &"x".repeat(257)] {
+            assert!(!is_printable(bad), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_call_on_an_owners_behalf_knows_only_of_that_owners() {
+        assert!(is_for(None, Some("ann")) && is_for(None, None) && is_for(Some("ann"), Some("ann")));
+        assert!(!is_for(Some("bob"), Some("ann")) && !is_for(Some("bob"), None));
     }
 }

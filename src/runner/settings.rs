@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::clock::{Clock, SystemClock};
+use crate::clock::Clock;
 use crate::runner::shim::wire::StopGraces;
 use crate::session::Id;
-use crate::time::{MINUTE, Ms};
+use crate::time::{Ms, SECOND};
 
 /// Everything that a runner is told at its start.
 #[derive(Clone)]
@@ -32,23 +32,27 @@ pub struct Settings {
     pub clock: Arc<dyn Clock>,
 }
 
+/// An engine that leaves within this time of its start never started, in milliseconds; no setting.
+pub const START_SETTLE: Ms = 500;
+/// What an engine that left by itself leaves behind may stay for this long, in milliseconds; no setting.
+pub const LINGER: Ms = 10 * SECOND;
+
+#[cfg(test)]
 impl Settings {
-    /// Makes settings with the defaults: no engines, the program that runs now, the machine's clocks.
-    ///
-    /// # Errors
-    /// When the path of the running program cannot be told.
-    pub fn new(runner_id: Id, state_dir: PathBuf, secret_file: PathBuf) -> std::io::Result<Self> {
-        Ok(Self {
-            runner_id,
-            state_dir,
-            secret_file,
-            program: std::env::current_exe()?,
+    /// Makes settings for a test, with everything in `home` and the secret `s`.
+    pub(crate) fn in_home(home: &std::path::Path) -> Self {
+        std::fs::write(home.join("secret"), "s").unwrap();
+        Self {
+            runner_id: "r".parse().unwrap(),
+            state_dir: home.join("state"),
+            secret_file: home.join("secret"),
+            program: PathBuf::from("/no/such/program"),
             engines: BTreeMap::new(),
-            graces: StopGraces::default(),
-            start_settle: 500,
-            stall_after: 30 * MINUTE,
-            clock: Arc::new(SystemClock),
-        })
+            graces: StopGraces { stdin: 1, engine: 1, tree: 1, kill: 1, linger: 1 },
+            start_settle: 1,
+            stall_after: SECOND,
+            clock: Arc::new(crate::clock::SystemClock),
+        }
     }
 }
 

@@ -1,23 +1,23 @@
 //! `POST /coding/start`: one engine per session, however many ask at once.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::StatusCode;
 use tokio::sync::mpsc;
 
-use crate::protocol::{Ended, SessionAnswer, StartRequest};
-use crate::runner::engines::{Engine, Lines};
+use crate::protocol::{Ended, SessionAnswer, StartRequest, variable};
+use crate::runner::engines::{Adapter, Lines};
 use crate::runner::intents::{self, StartIntent};
 use crate::runner::link::Link;
 use crate::runner::pump::Outgoing;
 use crate::runner::refusal::Refusal;
-use crate::runner::session::{Ending, Session};
+use crate::runner::session::{Ending, Plan, Session};
 use crate::runner::settings::EngineSpec;
 use crate::runner::shim::wire::Spec;
-use crate::runner::{Runner, survivors};
+use crate::runner::{Known, Runner, files};
 use crate::session::Id;
 
 /// The variables that every engine gets from the runner's own environment; nothing else of it reaches an engine.
@@ -34,6 +34,7 @@ impl Runner {
         if self.is_leaving() {
             return Err(Refusal::not_ready("the runner is being stopped"));
         }
+        check_owner(&self.known(), &request)?;
         if let Some(session) = self.session(&request.session_id)
             && let Some(answer) = self.join(&session, &request).await?
         {
@@ -76,7 +77,7 @@ impl Runner {
         if asked < generation || (ending && asked == generation) {
             return Err(Refusal::generation(id, asked, generation));
         }
-        if !ending && self.adopt(session, request, generation)? {
+        if !ending && self.adopt(session, request, generation).await? {
             return Ok(Some(self.answer(session, asked)));
         }
         if tokio::time::timeout(self.stop_most(), session.gone()).await.is_err() {
@@ -86,12 +87,13 @@ impl Runner {
     }
 
     /// Lets the living engine be known under the generation asked for; false when it began to end meanwhile.
-    fn adopt(&self, session: &Session, request: &StartRequest, current: i64) -> Result<bool, Refusal> {
+    async fn adopt(&self, session: &Session, request: &StartRequest, current: i64) -> Result<bool, Refusal> {
         let folder = self.dir().session(&session.id);
         let failed = |error| Refusal::internal(format!("the start could not be written down: {error}"));
         if request.generation > current {
             let intent = self.intent(&session.engine_name, &session.cwd, request.owner_id.clone());
-            intents::write_start(&folder, request.generation, &intent).map_err(failed)?;
+            let (folder, generation) = (folder.clone(), request.generation);
+            files::aside(move || intents::write_start(&folder, generation, &intent)).await.map_err(failed)?;
         }
         let alive = {
             let mut facts = session.facts();
@@ -104,7 +106,7 @@ impl Runner {
         };
         if request.generation > current {
             let obsolete = if alive { current } else { request.generation };
-            intents::remove_start(&folder, obsolete).map_err(failed)?;
+            files::aside(move || intents::remove_start(&folder, obsolete)).await.map_err(failed)?;
         }
         Ok(alive)
     }
@@ -121,20 +123,18 @@ impl Runner {
     }
 
     async fn launch(&self, request: StartRequest, spec: EngineSpec) -> Result<SessionAnswer, Refusal> {
-        let engine: Arc<dyn Engine> = Arc::new(Lines);
-        let command = command(&request, &spec, &*engine);
-        let env = self.environment(&request, &spec);
-        let folder = self.dir().session(&request.session_id);
-        let intent = self.intent(&request.engine, &request.cwd, request.owner_id.clone());
-        fresh(&folder)
-            .and_then(|()| intents::write_start(&folder, request.generation, &intent))
-            .map_err(|error| Refusal::internal(format!("the start could not be written down: {error}")))?;
-        let kind = (request.engine.clone(), spec, engine);
-        let (id, cwd, now) = (request.session_id.clone(), request.cwd.clone(), self.settings().clock.awake());
-        let (session, outgoing) = Session::starting(id.clone(), request.generation, kind, cwd.clone(), now);
-        self.known().sessions.insert(id, Arc::clone(&session));
+        let adapter: Arc<dyn Adapter> = Arc::new(Lines);
+        let command = command(&request, &spec, &*adapter);
+        let (env, cwd) = (self.environment(&request, &spec), request.cwd.clone());
+        let folder = self.write_down(&request).await?;
+        let (name, owner_id) = (request.engine.clone(), request.owner_id.clone());
+        let plan = Plan { name, adapter, spec, cwd: cwd.clone(), owner_id };
+        let now = self.settings().clock.awake();
+        let (session, outgoing) = Session::starting(request.session_id.clone(), request.generation, plan, now);
+        self.hold(&session, &request).await?;
         let spec = Spec { command, env, cwd, graces: self.settings().graces };
-        let linked = if Path::new(&request.cwd).is_dir() {
+        let is_folder = tokio::fs::metadata(&request.cwd).await.is_ok_and(|it| it.is_dir());
+        let linked = if is_folder {
             Link::start(&self.settings().program, &folder, spec).await
         } else {
             Err(format!("there is no folder {:?}", request.cwd))
@@ -147,6 +147,36 @@ impl Runner {
                 Err(self.start_failed(&self.conclude(&session, None).await))
             }
         }
+    }
+
+    /// Writes down, in a folder without traces of an earlier engine, that this one is about to be started.
+    async fn write_down(&self, request: &StartRequest) -> Result<PathBuf, Refusal> {
+        let folder = self.dir().session(&request.session_id);
+        let intent = self.intent(&request.engine, &request.cwd, request.owner_id.clone());
+        let (writing, generation) = (folder.clone(), request.generation);
+        files::aside(move || fresh(&writing).and_then(|()| intents::write_start(&writing, generation, &intent)))
+            .await
+            .map_err(|error| Refusal::internal(format!("the start could not be written down: {error}")))?;
+        Ok(folder)
+    }
+
+    /// Holds the engine from here on, unless one of another owner came first meanwhile.
+    async fn hold(&self, session: &Arc<Session>, request: &StartRequest) -> Result<(), Refusal> {
+        let held = {
+            let mut known = self.known();
+            let held = check_owner(&known, request);
+            if held.is_ok() {
+                known.sessions.insert(session.id.clone(), Arc::clone(session));
+            }
+            held
+        };
+        if held.is_err() {
+            let folder = self.dir().session(&session.id);
+            if let Err(error) = files::aside(move || fresh(&folder)).await {
+                tracing::warn!(session_id = %session.id, %error, "a start that was refused cannot be taken back");
+            }
+        }
+        held
     }
 
     /// Waits until the engine has said something or lived for a moment: one that leaves before never started.
@@ -192,11 +222,21 @@ impl Runner {
         env.extend(spec.env.clone());
         env.extend(request.env.clone());
         // Last, so that nothing can pass itself off as another session's.
-        env.insert(survivors::SESSION.to_owned(), request.session_id.to_string());
-        env.insert(survivors::RUNNER.to_owned(), self.settings().runner_id.to_string());
-        env.insert(survivors::MARK.to_owned(), self.dir().mark.clone());
+        env.insert(variable::SESSION_ID.to_owned(), request.session_id.to_string());
+        env.insert(variable::RUNNER_ID.to_owned(), self.settings().runner_id.to_string());
+        env.insert(variable::RUNNER_MARK.to_owned(), self.dir().mark.clone());
         env
     }
+}
+
+/// Refuses a start on behalf of another owner than that of the engines which are there: a runner serves one at a time.
+fn check_owner(known: &Known, request: &StartRequest) -> Result<(), Refusal> {
+    if known.sessions.values().all(|session| session.owner_id == request.owner_id) {
+        return Ok(());
+    }
+    let message = "this runner holds engines of another owner, and serves one owner at a time";
+    let refusal = Refusal::new(StatusCode::CONFLICT, "bad_request", message);
+    Err(refusal.about(&request.session_id, request.generation))
 }
 
 /// Removes what an earlier engine left in its folder: its end must never be taken for this one's.
@@ -208,8 +248,8 @@ fn fresh(folder: &Path) -> std::io::Result<()> {
 }
 
 /// A conversation that is to be taken up again runs the command for that, where the configuration has one.
-fn command(request: &StartRequest, spec: &EngineSpec, engine: &dyn Engine) -> Vec<String> {
-    let resume = engine.resume(spec, request.engine_session_id.as_deref(), &request.cwd);
+fn command(request: &StartRequest, spec: &EngineSpec, adapter: &dyn Adapter) -> Vec<String> {
+    let resume = adapter.resume(spec, request.engine_session_id.as_deref(), &request.cwd);
     let mut command = resume.map_or_else(|| spec.command.clone(), |resume| resume.command);
     command.extend(request.args.iter().cloned());
     command

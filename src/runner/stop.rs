@@ -11,13 +11,21 @@ use crate::policy::engine::{EngineSays, may_stop};
 use crate::protocol::{Because, EndAnswer, EndMode, EndOutcome, EndRequest, Ended, EngineState, StopLimits};
 use crate::runner::intents::{self, EndIntent};
 use crate::runner::refusal::Refusal;
-use crate::runner::session::{Ending, Facts, Session};
-use crate::runner::{Runner, usage};
+use crate::runner::session::{Ending, Facts, Session, is_for};
+use crate::runner::{Runner, files, usage};
 use crate::session::Id;
 use crate::time::{MINUTE, Ms};
 
 /// How old the answer that a stop rests on may be, on a clock that runs on in sleep.
 pub(crate) const STAMP_FRESH: Ms = MINUTE;
+
+/// What must be true of an engine that is to be stopped.
+enum Condition {
+    /// Nothing but its generation: a person's explicit wish.
+    Force,
+    /// It is as idle as the limits say, and the answer that says so is fresh.
+    IfIdle { limits: StopLimits, stamp: String },
+}
 
 /// What the lock said.
 enum Decision {
@@ -33,13 +41,16 @@ enum Decision {
 impl Runner {
     /// Stops an engine on its condition, or says why not.
     pub(crate) async fn end(&self, request: EndRequest) -> Result<EndAnswer, Refusal> {
-        check(&request)?;
-        let Some(session) = self.session(&request.session_id) else { return Ok(self.ended_before(&request)) };
-        if let Some(ended) = self.record(&request.session_id, request.generation) {
+        let condition = check(&request)?;
+        let owner = request.owner_id.as_deref();
+        let Some(session) = self.session_of(&request.session_id, owner) else {
+            return Ok(self.ended_before(&request));
+        };
+        if let Some(ended) = self.record(&request.session_id, request.generation, owner) {
             return Ok(self.stopped(EndOutcome::AlreadyStopped, ended));
         }
         session.started().await;
-        match self.decide_and_begin(&session, &request).await? {
+        match self.decide_and_begin(&session, &request, &condition).await? {
             Decision::Refuse { because, idle_ms } => Ok(self.refused(&session, &request, because, idle_ms)),
             Decision::Stop => Ok(self.await_end(&session, &request, EndOutcome::Stopped).await),
             Decision::Join => Ok(self.await_end(&session, &request, EndOutcome::AlreadyStopped).await),
@@ -49,30 +60,38 @@ impl Runner {
     async fn await_end(&self, session: &Session, request: &EndRequest, outcome: EndOutcome) -> EndAnswer {
         match tokio::time::timeout(self.stop_most(), session.gone()).await {
             Ok(Some(ended)) => {
-                let told = self.record(&ended.session_id, ended.generation);
+                let told = self.record(&ended.session_id, ended.generation, None);
                 self.stopped(outcome, told.unwrap_or_else(|| Ended::clone(&ended)))
             }
             Ok(None) | Err(_) => self.plain(request, EndOutcome::Accepted),
         }
     }
 
-    async fn decide_and_begin(&self, session: &Arc<Session>, request: &EndRequest) -> Result<Decision, Refusal> {
+    /// Decides, writes the intent, decides again, and begins the stop if it still may be.
+    ///
+    /// What must be true at the moment it begins: everything that `condition` asks, under the engine's own lock; and the
+    /// intent is on disk. Whatever else came between, the intent is taken back and nothing is stopped.
+    async fn decide_and_begin(
+        &self,
+        session: &Arc<Session>,
+        request: &EndRequest,
+        condition: &Condition,
+    ) -> Result<Decision, Refusal> {
         let _alone = session.change.lock().await;
-        let first = self.decide(&session.facts(), request);
+        let first = self.decide(&session.facts(), request.generation, condition);
         if !matches!(first, Decision::Stop) {
             return Ok(first);
         }
         let folder = self.dir().session(&session.id);
         let intent = self.end_intent(session, request);
         let writing = folder.clone();
-        let written = tokio::task::spawn_blocking(move || intents::write_end(&writing, &intent)).await;
-        if let Err(error) = written.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
+        if let Err(error) = files::aside(move || intents::write_end(&writing, &intent)).await {
             let message = format!("the stop could not be written down, so nothing was stopped: {error}");
             return Err(Refusal::internal(message).about(&request.session_id, request.generation));
         }
         let second = {
             let mut facts = session.facts();
-            let second = self.decide(&facts, request);
+            let second = self.decide(&facts, request.generation, condition);
             if matches!(second, Decision::Stop) {
                 let (reason, sweep_id) = (request.reason.clone(), request.sweep_id.clone());
                 session.begin_end(&mut facts, Ending { reason, sweep_id, asked: true, ..Ending::default() });
@@ -82,7 +101,7 @@ impl Runner {
         match second {
             Decision::Stop => self.climb(session).await,
             Decision::Join | Decision::Refuse { .. } => {
-                if let Err(error) = intents::remove_end(&folder) {
+                if let Err(error) = files::aside(move || intents::remove_end(&folder)).await {
                     tracing::warn!(session_id = %session.id, %error, "a stop that was called off cannot be removed");
                 }
             }
@@ -96,11 +115,14 @@ impl Runner {
             generation: request.generation,
             reason: request.reason.clone(),
             sweep_id: request.sweep_id.clone(),
-            resume: session.engine.resume(&session.spec, known.as_deref(), &session.cwd),
+            resume: session.adapter.resume(&session.spec, known.as_deref(), &session.cwd),
         }
     }
 
     /// Begins a stop that nobody has to be asked about: of the runner's own accord.
+    ///
+    /// What must be true: the runner itself is leaving, and its engines cannot outlive it. No condition is checked here,
+    /// so no request may ever lead to it. An engine that is ending already keeps the reason it has.
     pub(crate) async fn begin_stop(&self, session: &Arc<Session>, ending: Ending) {
         let _alone = session.change.lock().await;
         let began = session.begin_end(&mut session.facts(), ending);
@@ -111,6 +133,8 @@ impl Runner {
     }
 
     /// Measures what the engine holds, then closes its input, which is the first rung; the shim climbs the others.
+    ///
+    /// What must be true: the engine was marked as ending by the caller, by right; from here on there is no way back.
     async fn climb(&self, session: &Arc<Session>) {
         let shim = session.facts().shim;
         if let Some(shim) = shim {
@@ -122,18 +146,21 @@ impl Runner {
         session.closing.cancel();
     }
 
-    fn decide(&self, facts: &Facts, request: &EndRequest) -> Decision {
+    fn decide(&self, facts: &Facts, generation: i64, condition: &Condition) -> Decision {
         let refuse = |because, idle_ms| Decision::Refuse { because, idle_ms };
-        if facts.generation != request.generation {
+        if facts.generation != generation {
             return refuse(Because::Generation, None);
         }
         if facts.ending.is_some() {
             return Decision::Join;
         }
-        let (EndMode::IfIdle, Some(limits)) = (request.mode, &request.limits) else { return Decision::Stop };
+        let (limits, stamp) = match condition {
+            Condition::Force => return Decision::Stop,
+            Condition::IfIdle { limits, stamp } => (limits, stamp),
+        };
         let state = facts.state(self.settings().clock.awake(), self.settings().stall_after);
         let idle_ms = state.idle_ms.value();
-        if !self.is_fresh(request.stamp.as_deref().unwrap_or_default()) {
+        if !self.is_fresh(stamp) {
             return refuse(Because::Stale, idle_ms);
         }
         if facts.messages_on_their_way > 0 {
@@ -150,17 +177,21 @@ impl Runner {
         epoch == self.epoch() && (0..=STAMP_FRESH).contains(&age)
     }
 
-    fn record(&self, id: &Id, generation: i64) -> Option<Ended> {
+    fn record(&self, id: &Id, generation: i64, owner: Option<&str>) -> Option<Ended> {
         let known = self.known();
-        known.records.get(id, generation).map(|it| it.told(&*self.settings().clock, &self.shared.boot_id))
+        let record = known.records.get(id, generation).filter(|it| is_for(owner, it.owner_id.as_deref()));
+        record.map(|it| it.told(&*self.settings().clock, &self.shared.boot_id))
     }
 
-    /// Answers for a session that has no engine here.
+    /// Answers for a session that has no engine here, as far as the owner may know.
     fn ended_before(&self, request: &EndRequest) -> EndAnswer {
-        if let Some(ended) = self.record(&request.session_id, request.generation) {
+        let owner = request.owner_id.as_deref();
+        if let Some(ended) = self.record(&request.session_id, request.generation, owner) {
             return self.stopped(EndOutcome::AlreadyStopped, ended);
         }
-        match self.highest(&request.session_id) {
+        let known = self.known().records.newest(&request.session_id).cloned();
+        let newest = known.filter(|record| is_for(owner, record.owner_id.as_deref()));
+        match newest.map(|record| record.ended.generation) {
             Some(highest) if request.generation < highest => EndAnswer {
                 because: Some(Because::Generation),
                 highest_generation: Some(highest),
@@ -219,21 +250,23 @@ fn protection(state: &EngineState, limits: &StopLimits) -> Option<Because> {
     }
 }
 
-fn check(request: &EndRequest) -> Result<(), Refusal> {
+/// Returns the condition of a stop; one without all that it needs is refused, and never taken for none.
+fn check(request: &EndRequest) -> Result<Condition, Refusal> {
     let bad = |message: &str| Err(Refusal::bad(message).about(&request.session_id, request.generation));
     if !Id::fits(&request.reason) {
         return bad("the reason is not one word of letters, digits, \"_\" or \"-\"");
     }
-    if request.mode == EndMode::Force {
-        return Ok(());
+    match request.mode {
+        EndMode::Force => return Ok(Condition::Force),
+        EndMode::IfIdle => {}
     }
     let Some(limits) = request.limits else { return bad("a stop with mode if_idle needs its limits") };
     let all = [limits.quiet_for_ms, limits.awaiting_for_ms, limits.stalled_for_ms, limits.background_for_ms];
     if all.iter().any(|ms| *ms < 0) {
         return bad("a limit of a stop is negative");
     }
-    if request.stamp.is_none() {
+    let Some(stamp) = request.stamp.clone() else {
         return bad("a stop with mode if_idle needs the stamp of the answer it rests on");
-    }
-    Ok(())
+    };
+    Ok(Condition::IfIdle { limits, stamp })
 }

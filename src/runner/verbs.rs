@@ -12,7 +12,7 @@ use crate::protocol::{
 use crate::runner::pump::Outgoing;
 use crate::runner::records::{self, Record};
 use crate::runner::refusal::Refusal;
-use crate::runner::session::{Facts, Session};
+use crate::runner::session::{Facts, Session, is_for};
 use crate::runner::{Runner, usage};
 use crate::session::Id;
 
@@ -31,7 +31,7 @@ pub(crate) struct SessionsAnswer {
     stamp: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     ask: Option<String>,
-    complete: bool,
+    pub(crate) complete: bool,
     tracked: Vec<TrackedSession>,
     ended: Vec<Ended>,
 }
@@ -43,6 +43,8 @@ pub(crate) struct HealthAnswer {
     health: Health,
     /// One sentence for each file that could not be read and was set aside.
     damaged: Vec<String>,
+    /// The runner's own process, so that a person can stop it.
+    pid: u32,
     /// One sentence for each engine that could not be killed so far.
     stuck: Vec<String>,
 }
@@ -83,6 +85,7 @@ impl Runner {
         HealthAnswer {
             health: Health { origin: self.origin(), engines, sessions: sessions.len() },
             damaged: self.damaged().clone(),
+            pid: std::process::id(),
             stuck: sessions.iter().filter_map(|session| stuck(session)).collect(),
         }
     }
@@ -90,7 +93,7 @@ impl Runner {
     /// Takes note that somebody uses the session.
     pub(crate) fn touch(&self, request: &TouchRequest) -> Result<SessionAnswer, Refusal> {
         let (session, ()) =
-            self.using(&request.session_id, request.generation, |facts, now| facts.doings.touch(now))?;
+            self.using((&request.session_id, request.generation, None), |facts, now| facts.doings.touch(now))?;
         Ok(SessionAnswer {
             origin: self.origin(),
             session: Some(session.tracked(self.settings().clock.awake(), self.settings().stall_after)),
@@ -100,14 +103,13 @@ impl Runner {
         })
     }
 
-    /// Does something with an engine that lives and is of this generation, under its lock.
+    /// Does something with an engine that lives, is of this generation and of this owner, under its lock.
     fn using<T>(
         &self,
-        id: &Id,
-        generation: i64,
+        (id, generation, owner): (&Id, i64, Option<&str>),
         work: impl FnOnce(&mut Facts, i64) -> T,
     ) -> Result<(Arc<Session>, T), Refusal> {
-        let Some(session) = self.session(id) else { return Err(self.absent(id, generation)) };
+        let Some(session) = self.session_of(id, owner) else { return Err(self.absent(id, generation, owner)) };
         let done = {
             let mut facts = session.facts();
             if facts.generation != generation {
@@ -121,13 +123,14 @@ impl Runner {
         Ok((session, done))
     }
 
-    /// Says what became of a session that has no engine here.
-    fn absent(&self, id: &Id, generation: i64) -> Refusal {
+    /// Says what became of a session that has no engine here, as far as this owner may know.
+    fn absent(&self, id: &Id, generation: i64, owner: Option<&str>) -> Refusal {
         let known = self.known();
-        if let Some(record) = known.records.get(id, generation) {
+        let may_know = |record: &&Record| is_for(owner, record.owner_id.as_deref());
+        if let Some(record) = known.records.get(id, generation).filter(may_know) {
             return Refusal::ended(id, generation, &record.ended.reason);
         }
-        match known.records.newest(id).map(|record| record.ended.generation) {
+        match known.records.newest(id).filter(may_know).map(|record| record.ended.generation) {
             Some(highest) if generation < highest => Refusal::generation(id, generation, highest),
             Some(_) | None => Refusal::not_tracked(id, generation),
         }
@@ -136,7 +139,7 @@ impl Runner {
     /// Gives the engine a message, and returns once its input took it.
     pub(crate) async fn message(&self, request: MessageRequest) -> Result<SessionAnswer, Refusal> {
         let (id, generation) = (&request.session_id, request.generation);
-        let (session, asked) = self.using(id, generation, |facts, now| {
+        let (session, asked) = self.using((id, generation, request.owner_id.as_deref()), |facts, now| {
             facts.messages_on_their_way += 1;
             facts.doings.message(now)
         })?;
@@ -161,7 +164,7 @@ impl Runner {
     async fn deliver(&self, session: &Session, request: &MessageRequest) -> Result<(), Refusal> {
         let (id, generation) = (&request.session_id, request.generation);
         let (told, taken) = oneshot::channel();
-        let outgoing = Outgoing { bytes: session.engine.message(&request.text), taken: told };
+        let outgoing = Outgoing { bytes: session.adapter.message(&request.text), taken: told };
         if let Err(tokio::sync::mpsc::error::TrySendError::Full(_)) = session.outgoing.try_send(outgoing) {
             return Err(Refusal::busy(id, generation, "too many messages wait for the engine; none was added"));
         }

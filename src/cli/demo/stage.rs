@@ -11,11 +11,11 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::demo::runners::{ComingBack, null_runner};
-use crate::cli::secret;
+use crate::cli::{runner, secret};
 use crate::clock::{Clock, SystemClock};
 use crate::config::Config;
 use crate::metrics::Metrics;
-use crate::runner::{EngineSpec, Settings, StopGraces};
+use crate::runner::{EngineSpec, Settings};
 use crate::runner_client::{ClientSettings, HttpRunners};
 use crate::session::{ActivityKind, Id, Runner, Session, Status};
 use crate::store::{Inserted, Store};
@@ -145,9 +145,7 @@ async fn start_runners(
     secret: &Path,
     stop: &CancellationToken,
 ) -> anyhow::Result<(JoinHandle<()>, [String; 2])> {
-    let mut settings = Settings::new(id("demo")?, folder.join("runner"), secret.to_owned())?;
-    settings.start_settle = 100;
-    settings.graces = StopGraces::default();
+    let mut settings = runner_settings(folder, secret)?;
     let program = settings.program.display().to_string();
     let sample = |kind: &[&str]| EngineSpec {
         command: [&[program.as_str(), "sample-engine"], kind].concat().into_iter().map(str::to_owned).collect(),
@@ -169,6 +167,22 @@ async fn start_runners(
         }
     });
     Ok((serving, urls))
+}
+
+/// Makes the settings of the real runner: as shipped, but for a start that is seen sooner.
+fn runner_settings(folder: &Path, secret: &Path) -> anyhow::Result<Settings> {
+    let config = Config::defaults();
+    Ok(Settings {
+        runner_id: id("demo")?,
+        state_dir: folder.join("runner"),
+        secret_file: secret.to_owned(),
+        program: std::env::current_exe().context("cannot tell which program this is")?,
+        engines: BTreeMap::new(),
+        graces: runner::graces(&config.runner),
+        start_settle: 100,
+        stall_after: config.policy.advanced.stall_after.0,
+        clock: Arc::new(SystemClock),
+    })
 }
 
 fn runner_row(name: &str, url: String, secret: &Path) -> anyhow::Result<Runner> {

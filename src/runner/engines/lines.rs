@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use crate::protocol::ResumeCommand;
-use crate::runner::engines::{Engine, Event};
+use crate::runner::engines::{Adapter, Event};
 use crate::runner::settings::EngineSpec;
 use crate::time::Ms;
 
@@ -24,7 +24,7 @@ struct Line {
     in_ms: Option<Ms>,
 }
 
-impl Engine for Lines {
+impl Adapter for Lines {
     fn parse(&self, line: &[u8]) -> Event {
         let Ok(line) = serde_json::from_slice::<Line>(line) else { return Event::Output { task: None } };
         match (line.kind.as_str(), line.id, line.engine_session_id, line.in_ms) {

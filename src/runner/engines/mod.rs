@@ -38,8 +38,8 @@ pub(crate) enum Event {
     },
 }
 
-/// A kind of engine.
-pub(crate) trait Engine: Send + Sync {
+/// How one kind of engine speaks.
+pub(crate) trait Adapter: Send + Sync {
     /// Reads one line of output; what it does not know is output.
     fn parse(&self, line: &[u8]) -> Event;
 

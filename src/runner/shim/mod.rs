@@ -18,9 +18,11 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitCode};
 use std::sync::mpsc::{self, Sender};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::process::{WaitOptions, WaitStatus};
+use rustix::io::Errno;
+use rustix::process::{Pid, WaitOptions, WaitStatus};
 
 pub use exec::main as exec_main;
 
@@ -33,6 +35,8 @@ use crate::time::Ms;
 
 /// The socket over which `shim-exec` tells how it went, within the session's folder.
 const EXEC_SOCKET: &str = "x";
+/// How long a wait for a child that failed is left alone.
+const WAIT_AGAIN: Duration = Duration::from_millis(10);
 
 /// Runs the shim for the session folder in `args`; returns when nothing of its engine is left.
 pub fn main(args: &[String]) -> ExitCode {
@@ -169,15 +173,26 @@ fn hear_orders(orders: io::Lines<BufReader<UnixStream>>, events: &Sender<Event>)
 /// Takes in every child that ends, until the kernel says that there is none left.
 fn wait_for_children(events: &Sender<Event>) {
     loop {
-        match rustix::process::wait(WaitOptions::empty()) {
-            Ok(Some((pid, status))) => {
-                let _ = events.send(Event::Exited(pid.as_raw_nonzero().get(), exit(status)));
+        match waited(rustix::process::wait(WaitOptions::empty())) {
+            Some(Event::Empty) => break,
+            Some(event) => {
+                let _ = events.send(event);
             }
-            Ok(None) | Err(rustix::io::Errno::INTR) => {}
-            Err(_) => break,
+            // A wait that fails at once must not spin.
+            None => std::thread::sleep(WAIT_AGAIN),
         }
     }
     let _ = events.send(Event::Empty);
+}
+
+/// Returns what a wait for any child says. Only "there is no child" proves that nothing is left; another failure is
+/// nothing at all, and is waited for again.
+fn waited(answer: rustix::io::Result<Option<(Pid, WaitStatus)>>) -> Option<Event> {
+    match answer {
+        Ok(Some((pid, status))) => Some(Event::Exited(pid.as_raw_nonzero().get(), exit(status))),
+        Err(Errno::CHILD) => Some(Event::Empty),
+        Ok(None) | Err(_) => None,
+    }
 }
 
 fn exit(status: WaitStatus) -> EngineExit {
@@ -189,5 +204,19 @@ fn tell(runner: &mut UnixStream, news: &News) {
     if let Ok(mut line) = serde_json::to_vec(news) {
         line.push(b'\n');
         let _ = runner.write_all(&line);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_kernels_word_that_no_child_is_left_proves_it() {
+        assert!(matches!(waited(Err(Errno::CHILD)), Some(Event::Empty)));
+        for doubt in [Errno::INTR, Errno::INVAL, Errno::NOSYS, Errno::NOMEM] {
+            assert!(waited(Err(doubt)).is_none(), "{doubt}");
+        }
+        assert!(waited(Ok(None)).is_none());
     }
 }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::protocol::{EngineExit, StopStage};
 use crate::runner::process::Identity;
-use crate::time::{Ms, SECOND};
+use crate::time::Ms;
 
 /// The socket on which the shim listens, within the session's folder.
 pub(crate) const SOCKET: &str = "s";
@@ -26,12 +26,6 @@ pub struct StopGraces {
     pub kill: Ms,
     /// What an engine that left by itself leaves behind may stay for this long.
     pub linger: Ms,
-}
-
-impl Default for StopGraces {
-    fn default() -> Self {
-        Self { stdin: 5 * SECOND, engine: 5 * SECOND, tree: 2 * SECOND, kill: 5 * SECOND, linger: 10 * SECOND }
-    }
 }
 
 impl StopGraces {

@@ -131,3 +131,30 @@ async fn a_record_is_listed_for_ninety_days_at_most() {
     assert!(ended(&runner.list().await, "s1").is_none());
     runner.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_record_expires_while_its_runner_lives() {
+    let runner = TestRunner::start().await;
+    assert_eq!(runner.get("/coding/health").await["pid"], std::process::id());
+    let kept = || std::fs::read_dir(runner.state().join("ended")).unwrap().count();
+    runner.sample("s1", &["idle"]).await;
+    runner.force("s1", 1).await;
+    assert_eq!(kept(), 1);
+    runner.clock.advance(90 * 24 * HOUR + 1);
+    runner.sample("s2", &["idle"]).await;
+    runner.force("s2", 1).await;
+    let list = runner.until("s1 expired", |list| ended(list, "s1").is_none() && kept() == 1).await;
+    assert!(ended(&list, "s2").is_some());
+    runner.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_id_of_a_conversation_that_is_too_long_is_ignored() {
+    let runner = TestRunner::start().await;
+    let script = r#"say() { echo "{\"type\":\"session\",\"engine_session_id\":\"$1\"}"; }
+        say good; say "$(head -c 300 /dev/zero | tr '\0' x)"; say 'a\u001b'; echo '{"type":"turn_started"}'; cat"#;
+    runner.script("s1", script).await;
+    let one = runner.until_tracked("s1", "read past it", |one| one["generating"] == true).await;
+    assert_eq!(one["engine_session_id"], "good");
+    runner.stop().await;
+}

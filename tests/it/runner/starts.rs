@@ -1,6 +1,7 @@
 //! Starting: one engine per session, and a clear answer when there is none.
 
 use serde_json::json;
+use sexton::config::{Environment, Sources, load};
 
 use crate::support::processes::{is_alive, parent, visible};
 use crate::support::runner::{SECRET, TestRunner, ended};
@@ -103,6 +104,21 @@ async fn the_secret_and_the_runners_own_environment_never_reach_an_engine() {
         assert!(!seen.contains(unwanted), "{unwanted}");
         assert!(!visible(parent(pid)).contains(unwanted), "{unwanted}");
     }
+    runner.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_variable_that_an_engine_gets_is_accepted_by_the_settings() {
+    let runner = TestRunner::start().await;
+    let seen = visible(runner.sample("s1", &["idle"]).await);
+    let variables: Vec<_> = seen.lines().filter_map(|line| line.split_once('=')).collect();
+    for name in ["SEXTON_SESSION_ID", "SEXTON_RUNNER_ID", "SEXTON_RUNNER_MARK"] {
+        assert!(variables.iter().any(|(seen, _)| *seen == name), "{name}: {seen}");
+    }
+    let config = runner.home.path().join("config.toml");
+    std::fs::write(&config, "").unwrap();
+    let sources = Sources { file: Some(config), env: Environment::from_iter(variables), flags: Vec::new() };
+    load(&sources).unwrap();
     runner.stop().await;
 }
 

@@ -37,13 +37,17 @@ pub(crate) fn short() -> StopGraces {
 pub(crate) fn settings(home: &Path, clock: Arc<dyn Clock>) -> Settings {
     let secret = home.join("secret");
     std::fs::write(&secret, format!("{SECRET}\n")).unwrap();
-    let mut settings = Settings::new("runner-1".parse().unwrap(), home.join("state"), secret).unwrap();
-    settings.program = PathBuf::from(env!("CARGO_BIN_EXE_sexton"));
-    settings.graces = short();
-    settings.start_settle = 150;
-    settings.clock = clock;
-    settings.engines = engines();
-    settings
+    Settings {
+        runner_id: "runner-1".parse().unwrap(),
+        state_dir: home.join("state"),
+        secret_file: secret,
+        program: PathBuf::from(env!("CARGO_BIN_EXE_sexton")),
+        engines: engines(),
+        graces: short(),
+        start_settle: 150,
+        stall_after: STALLED,
+        clock,
+    }
 }
 
 fn engines() -> BTreeMap<String, EngineSpec> {
