@@ -11,6 +11,8 @@ use crate::config::{LogConfig, LogFormat};
 
 /// Names of the log's fields, so that one thing has one name. Durations carry their unit.
 pub mod field {
+    /// A runner.
+    pub const RUNNER_ID: &str = "runner_id";
     /// The pass that it belongs to.
     pub const SWEEP_ID: &str = "sweep_id";
     /// What came of it.

@@ -81,13 +81,13 @@ impl Context {
         Ok(())
     }
 
-    /// Returns the log's settings for a daemon, or for a command that lives for one call: such a command prints what it
-    /// did, so its log holds what went wrong alone, unless the settings ask for something else than the default.
+    /// Returns the log's settings for a command that logs from the level `usual` on unless the settings ask for something
+    /// else than the default: a daemon tells what it does, a command that prints what it did only what went wrong.
     #[must_use]
-    pub fn log(&self, daemon: bool) -> LogConfig {
+    pub fn log(&self, usual: &str) -> LogConfig {
         let mut log = self.config.log.clone();
-        if !daemon && log.filter == Config::defaults().log.filter {
-            "warn".clone_into(&mut log.filter);
+        if log.filter == Config::defaults().log.filter {
+            usual.clone_into(&mut log.filter);
         }
         if let Some(filter) = self.env.get(LOG_VARIABLE) {
             log.filter = filter.to_string_lossy().into_owned();

@@ -62,12 +62,13 @@ fn run(cli: Cli) -> anyhow::Result<Outcome> {
         return completions::run(shell);
     }
     let context = Context::load(cli.config)?;
-    let daemon = match &cli.command {
-        Command::Up(args) => !args.demo,
-        Command::Serve | Command::Runner(_) => true,
-        Command::OnStore(_) | Command::Config(_) | Command::Completions { .. } => false,
+    let usual = match &cli.command {
+        // The demonstration tells everything itself.
+        Command::Up(args) if args.demo => "error",
+        Command::Up(_) | Command::Serve | Command::Runner(_) => "info",
+        Command::OnStore(_) | Command::Config(_) | Command::Completions { .. } => "warn",
     };
-    telemetry::init(&context.log(daemon)).map_err(|why| anyhow!(why))?;
+    telemetry::init(&context.log(usual)).map_err(|why| anyhow!(why))?;
     runtime(&cli.command).context("the runtime cannot be started")?.block_on(dispatch(&context, cli.command))
 }
 

@@ -21,7 +21,9 @@ use crate::verdict::Verdict;
 /// open still, or the store fails; the session stays then.
 pub async fn end(tools: &Tools, id: &Id, actor: &Actor) -> Result<Session, VerbError> {
     let session = find_open(tools, id).await?;
-    let target = heard_runner_of(tools, &session.runner_id).await?;
+    let (target, set) = heard_runner_of(tools, &session.runner_id).await?;
+    // A plain runner's bare 404 means that it holds no engine only if it does not list one either.
+    let set_recognised = set.is_some_and(|set| set.tracked.iter().all(|engine| engine.session_id != session.id));
     let request = EndRequest {
         session_id: session.id.clone(),
         generation: session.generation,
@@ -33,7 +35,7 @@ pub async fn end(tools: &Tools, id: &Id, actor: &Actor) -> Result<Session, VerbE
         owner_id: None,
     };
     let runner = &session.runner_id;
-    match tools.runners.end(&target, &StopCall { request, set_recognised: false }).await {
+    match tools.runners.end(&target, &StopCall { request, set_recognised }).await {
         StopAnswer::Stopped(ended) => {
             close_gone(tools, &target, (&session, EndOutcome::Stopped), &ended, actor).await?;
         }

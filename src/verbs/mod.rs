@@ -18,6 +18,7 @@ pub use send::send;
 pub use start::{StartWish, Started, start};
 
 use crate::activity::{Heard, tell_runner};
+use crate::protocol::tracked::TrackedSet;
 use crate::runner_client::{Observation, Target};
 use crate::session::{ActivityKind, Id, Session};
 use crate::store::StoreError;
@@ -75,15 +76,16 @@ async fn runner_of(tools: &Tools, runner: &Id) -> Result<Target, VerbError> {
 }
 
 /// Finds the runner of a session as one that has been heard: one that never spoke the protocol is asked for its set first,
-/// so that it is not taken for one that someone else wrote merely because no pass has met it yet.
-async fn heard_runner_of(tools: &Tools, runner: &Id) -> Result<Target, VerbError> {
+/// so that it is not taken for one that someone else wrote merely because no pass has met it yet. That set comes with it,
+/// where it was asked for and recognised.
+async fn heard_runner_of(tools: &Tools, runner: &Id) -> Result<(Target, Option<TrackedSet>), VerbError> {
     let target = runner_of(tools, runner).await?;
     if target.speaks_protocol {
-        return Ok(target);
+        return Ok((target, None));
     }
-    let Observation::Live(set) = tools.runners.tracked(&target).await else { return Ok(target) };
+    let Observation::Live(set) = tools.runners.tracked(&target).await else { return Ok((target, None)) };
     tools.store.remember_runner(runner, (&set).into(), tools.clock.now()).await?;
-    Ok(target.seen(&set))
+    Ok((target.seen(&set), Some(set)))
 }
 
 /// Tells the runner of an open session that it is used, before the row says so: no reap can overtake that.

@@ -117,7 +117,7 @@ async fn every_variable_that_an_engine_gets_is_accepted_by_the_settings() {
     }
     let config = runner.home.path().join("config.toml");
     std::fs::write(&config, "").unwrap();
-    let sources = Sources { file: Some(config), env: Environment::from_iter(variables), flags: Vec::new() };
+    let sources = Sources { file: Some(config), env: Environment::from_iter(variables) };
     load(&sources).unwrap();
     runner.stop().await;
 }
