@@ -39,7 +39,7 @@ pub struct Explanation {
     pub runner: Option<RunnerReport>,
     /// Its engine as the runner describes it.
     #[schema(value_type = Option<Object>)]
-    pub engine: Option<TrackedSession>,
+    pub process: Option<TrackedSession>,
     /// The latest entries that tell of an end, a refusal or a reopening, newest first.
     pub entries: Vec<Entry>,
 }
@@ -74,11 +74,11 @@ async fn open(pass: &Pass, session: Session, entries: Vec<Entry>, paused: bool) 
         Some(decision) => decision,
         None => decide_on_latest(pass, &session).await,
     };
-    let (mut runner, mut engine) = (None, None);
+    let (mut runner, mut process) = (None, None);
     if let Some(post) = pass.posts.get(&session.runner_id) {
         let observed = post.latest().await;
         runner = Some(runner_report(post, &observed));
-        engine = observed.engine(&session.id).cloned();
+        process = observed.engine(&session.id).cloned();
     }
     Explanation {
         verdict: decision.verdict.to_string(),
@@ -87,7 +87,7 @@ async fn open(pass: &Pass, session: Session, entries: Vec<Entry>, paused: bool) 
         findings: decision.findings,
         paused,
         runner,
-        engine,
+        process,
         entries,
         session,
     }
@@ -114,7 +114,7 @@ fn ended(session: Session, entries: Vec<Entry>, paused: bool) -> Explanation {
         due_at: None,
         paused,
         runner: None,
-        engine: None,
+        process: None,
         entries,
         session,
     }

@@ -97,7 +97,7 @@ fn print_machine(explanation: &Explanation) -> io::Result<()> {
         },
     };
     output::line(format_args!("Runner {} {runner}.", explanation.session.runner_id))?;
-    let Some(engine) = &explanation.engine else { return Ok(()) };
+    let Some(engine) = &explanation.process else { return Ok(()) };
     let mut said = vec![engine_word(&engine.state)];
     said.extend(engine.state.idle_ms.value().map(|ms| format!("silent for {}", spoken(ms))));
     said.extend(engine.rss_bytes.map(size));

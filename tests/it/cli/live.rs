@@ -54,7 +54,7 @@ fn an_idle_session_is_reaped_a_busy_one_is_kept_and_both_say_why() {
     assert!(told.contains("Stopped after ") && told.contains("with no activity"), "{told}");
     assert!(house.done(&["explain", &idle]).contains("idle, nothing touched it for its idle window"));
     let kept = house.json(&["explain", &busy, "--json"]);
-    assert_eq!((&kept["reaps"], &kept["engine"]["background_tasks"]), (&json!(false), &json!(1)), "{kept}");
+    assert_eq!((&kept["reaps"], &kept["process"]["background_tasks"]), (&json!(false), &json!(1)), "{kept}");
     let row = session(&house, &busy);
     assert_eq!((&row["status"], &row["state"]), (&json!("active"), &json!("background 1")));
     let report = house.json(&["sweep", "--json", "--dry-run"]);
