@@ -7,10 +7,10 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::protocol::{Ended, EngineExit, StopStage};
+use crate::runner::engine::{Ending, Engine};
 use crate::runner::link::Link;
 use crate::runner::pump::{self, Outgoing};
 use crate::runner::records::{self, Record};
-use crate::runner::session::{Ending, Session};
 use crate::runner::shim::wire::{Gone, News};
 use crate::runner::{Runner, files, survivors};
 
@@ -21,7 +21,7 @@ const ROUNDS: u32 = 250;
 
 impl Runner {
     /// Follows the engine until nothing of it is left and its end is recorded.
-    pub(crate) async fn follow(self, session: Arc<Session>, mut link: Link, outgoing: mpsc::Receiver<Outgoing>) {
+    pub(crate) async fn follow(self, session: Arc<Engine>, mut link: Link, outgoing: mpsc::Receiver<Outgoing>) {
         let mut pumps = JoinSet::new();
         if let Some(stdin) = link.shim.stdin.take() {
             pumps.spawn(pump::write(Arc::clone(&session), stdin, outgoing));
@@ -43,7 +43,7 @@ impl Runner {
     }
 
     /// Hears the shim's news until everything is gone; none when the shim itself died first.
-    async fn listen(&self, session: &Arc<Session>, link: &mut Link) -> Option<Gone> {
+    async fn listen(&self, session: &Arc<Engine>, link: &mut Link) -> Option<Gone> {
         let mut told = false;
         loop {
             let news = tokio::select! {
@@ -71,7 +71,7 @@ impl Runner {
     ///
     /// `gone` is the kernel's proof as the shim brought it. Without it, what carries the engine's marks is killed first,
     /// and the engine stays tracked until none of that is left. It stays tracked as well until its record is on disk.
-    pub(crate) async fn conclude(&self, session: &Arc<Session>, gone: Option<Gone>) -> Ended {
+    pub(crate) async fn conclude(&self, session: &Arc<Engine>, gone: Option<Gone>) -> Ended {
         let without_proof = gone.is_none();
         {
             let mut facts = session.facts();
@@ -98,7 +98,7 @@ impl Runner {
     /// Lists the engine among the ended instead of the living, and tells those who wait for its end.
     ///
     /// What must be true: nothing of it is left, and the record that says so is on disk.
-    pub(crate) fn let_rest(&self, session: &Session, record: Record) {
+    pub(crate) fn let_rest(&self, session: &Engine, record: Record) {
         let ended = record.ended.clone();
         {
             let mut known = self.known();
@@ -124,7 +124,7 @@ impl Runner {
     /// What must be true: the shim that held the engine is gone, and left no proof of its own. Killed is only what
     /// carries both this folder's mark and this session's id, and it returns only once the kernel showed every process
     /// and none of them is one: a look that failed is repeated, for ever if need be.
-    pub(crate) async fn free(&self, session: &Session) {
+    pub(crate) async fn free(&self, session: &Engine) {
         loop {
             let left = survivors::free(&self.dir().mark, &session.id, ROUNDS).await;
             if left.is_empty() {
@@ -149,7 +149,7 @@ impl Runner {
         }
     }
 
-    fn ended(&self, session: &Session, gone: Option<Gone>) -> Ended {
+    fn ended(&self, session: &Engine, gone: Option<Gone>) -> Ended {
         let complaints = session.complaints();
         let facts = session.facts();
         let ending = facts.ending.clone().unwrap_or_default();
@@ -192,7 +192,7 @@ fn stages(mut told: Vec<StopStage>, asked: bool) -> Vec<StopStage> {
 ///
 /// What must be true: the shim has waited for that process, so it is gone. Nobody has to be asked about the rest: only
 /// what an engine leaves behind that never started is stopped at once, and the shim sees to the other in its own time.
-fn left(session: &Session, exit: EngineExit) {
+fn left(session: &Engine, exit: EngineExit) {
     let mut facts = session.facts();
     facts.exit = Some(exit);
     let reason = if facts.settled { "exited" } else { "start_failed" };

@@ -2,7 +2,7 @@
 //!
 //! - [`settings`] what it is told; `state_dir` the folder that is its own; [`Runner::open`] below
 //! - `http` and `auth`: the routes of `/coding`; `verbs`, `start` and `stop` what they do
-//! - `session` one engine under one lock; `doings` what it is doing, pure; `engines` how each kind speaks
+//! - `engine` one engine under one lock; `doings` what it is doing, pure; `engines` how each kind speaks
 //! - `link` and `pump` talk with [`shim`], the parent of each engine; `life` follows one engine to its recorded end
 //! - `recover` what an earlier life of the runner left; `survivors` what a killed shim left
 //! - `records`, `intents`, `files` what is on disk; `process`, `usage` what the kernel shows
@@ -12,6 +12,7 @@
 
 mod auth;
 mod doings;
+mod engine;
 mod engines;
 mod error;
 mod files;
@@ -25,7 +26,6 @@ mod records;
 mod recover;
 mod refusal;
 pub mod sample;
-mod session;
 pub mod settings;
 pub mod shim;
 mod start;
@@ -48,8 +48,8 @@ pub use settings::{EngineSpec, Settings};
 pub use shim::wire::StopGraces;
 
 use crate::protocol::{Origin, PROTOCOL};
+use crate::runner::engine::{Ending, Engine, is_for};
 use crate::runner::records::Records;
-use crate::runner::session::{Ending, Session, is_for};
 use crate::runner::state_dir::StateDir;
 use crate::session::Id;
 
@@ -75,7 +75,7 @@ struct Shared {
 /// list ever misses it.
 #[derive(Default)]
 struct Known {
-    sessions: HashMap<Id, Arc<Session>>,
+    sessions: HashMap<Id, Arc<Engine>>,
     records: Records,
 }
 
@@ -142,12 +142,12 @@ impl Runner {
         }
     }
 
-    fn session(&self, id: &Id) -> Option<Arc<Session>> {
+    fn session(&self, id: &Id) -> Option<Arc<Engine>> {
         self.known().sessions.get(id).cloned()
     }
 
     /// Returns the session's engine, if a call on behalf of `owner` may know of it.
-    fn session_of(&self, id: &Id, owner: Option<&str>) -> Option<Arc<Session>> {
+    fn session_of(&self, id: &Id, owner: Option<&str>) -> Option<Arc<Engine>> {
         self.session(id).filter(|session| is_for(owner, session.owner_id.as_deref()))
     }
 
@@ -182,7 +182,7 @@ impl Runner {
     ///
     /// What must be true: [`Runner::leave`] is under way, and the engine's start has come to something, since a stop in
     /// the middle of it would have nobody to be told to.
-    async fn let_go(&self, session: &Arc<Session>) {
+    async fn let_go(&self, session: &Arc<Engine>) {
         session.started().await;
         let detail = Some("the runner was stopped, and its engines with it".to_owned());
         let ending = Ending { reason: "exited".to_owned(), detail, asked: true, ..Ending::default() };

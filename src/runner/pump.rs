@@ -9,8 +9,8 @@ use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::clock::Clock;
+use crate::runner::engine::Engine;
 use crate::runner::engines::Event;
-use crate::runner::session::Session;
 
 /// A longer line is dropped but for the fact that it came.
 const LINE_MOST: usize = 16 * 1024 * 1024;
@@ -28,7 +28,7 @@ pub(crate) struct Outgoing {
 }
 
 /// Writes to the engine until its session is being ended, then closes its input.
-pub(crate) async fn write(session: Arc<Session>, mut stdin: ChildStdin, mut outgoing: mpsc::Receiver<Outgoing>) {
+pub(crate) async fn write(session: Arc<Engine>, mut stdin: ChildStdin, mut outgoing: mpsc::Receiver<Outgoing>) {
     let closing = session.closing.clone();
     let all = async {
         while let Some(Outgoing { bytes, taken }) = outgoing.recv().await {
@@ -47,7 +47,7 @@ pub(crate) async fn write(session: Arc<Session>, mut stdin: ChildStdin, mut outg
 }
 
 /// Reads the engine's output into its doings until it ends.
-pub(crate) async fn read(session: Arc<Session>, stdout: ChildStdout, clock: Arc<dyn Clock>) {
+pub(crate) async fn read(session: Arc<Engine>, stdout: ChildStdout, clock: Arc<dyn Clock>) {
     let mut lines = Lines::new(stdout, LINE_MOST);
     while let Ok(Some(line)) = lines.next().await {
         let event = line.map_or(Event::Output { task: None }, |line| session.adapter.parse(line));
@@ -57,7 +57,7 @@ pub(crate) async fn read(session: Arc<Session>, stdout: ChildStdout, clock: Arc<
 }
 
 /// Keeps the last lines of the engine's standard error.
-pub(crate) async fn read_errors(session: Arc<Session>, stderr: ChildStderr) {
+pub(crate) async fn read_errors(session: Arc<Engine>, stderr: ChildStderr) {
     let mut lines = Lines::new(stderr, LAST_LINE_MOST);
     while let Ok(Some(line)) = lines.next().await {
         session.complained(line.map_or_else(|| "(a long line)".into(), String::from_utf8_lossy).trim_end());

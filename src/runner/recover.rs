@@ -13,10 +13,10 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::protocol::Ended;
+use crate::runner::engine::{Ending, Engine, Plan};
 use crate::runner::engines::Lines;
 use crate::runner::intents::{self, EndIntent, StartIntent};
 use crate::runner::records::{self, Record};
-use crate::runner::session::{Ending, Plan, Session};
 use crate::runner::shim::wire::{EXIT, Gone, LOCK};
 use crate::runner::{Runner, files};
 use crate::session::Id;
@@ -148,7 +148,7 @@ impl Runner {
     }
 
     /// Makes a session that stands for an engine which is ending, of whose doings nothing can be told.
-    fn placeholder(&self, leftover: &Leftover) -> Arc<Session> {
+    fn placeholder(&self, leftover: &Leftover) -> Arc<Engine> {
         let (name, cwd, owner_id) = match &leftover.start {
             Ok(start) => (start.engine.clone(), start.cwd.clone(), start.owner_id.clone()),
             Err(_) => (String::new(), String::new(), None),
@@ -156,7 +156,7 @@ impl Runner {
         let spec = self.settings().engines.get(&name).cloned().unwrap_or_default();
         let plan = Plan { name, adapter: Arc::new(Lines), spec, cwd, owner_id };
         let now = self.settings().clock.awake();
-        let (session, _) = Session::starting(leftover.id.clone(), leftover.generation, plan, now);
+        let (session, _) = Engine::starting(leftover.id.clone(), leftover.generation, plan, now);
         session.fell_mute();
         let reason = leftover.end.as_ref().map_or_else(|| "exited".to_owned(), |intent| intent.reason.clone());
         session.begin_end(&mut session.facts(), Ending { reason, ..Ending::default() });
@@ -167,7 +167,7 @@ impl Runner {
     ///
     /// What must be true: no shim is at work in its folder. Then either the shim left the kernel's proof that nothing is
     /// left, or what carries the engine's marks is killed until the kernel shows none of it.
-    async fn settle_leftover(&self, session: &Arc<Session>, leftover: Leftover) {
+    async fn settle_leftover(&self, session: &Arc<Engine>, leftover: Leftover) {
         let exit = leftover.folder.join(EXIT);
         let gone = files::aside(move || files::read_json::<Gone>(&exit)).await.ok().flatten();
         if gone.is_none() {

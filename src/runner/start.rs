@@ -9,12 +9,12 @@ use axum::http::StatusCode;
 use tokio::sync::mpsc;
 
 use crate::protocol::{Ended, SessionAnswer, StartRequest, variable};
+use crate::runner::engine::{Ending, Engine, Plan};
 use crate::runner::engines::{Adapter, Lines};
 use crate::runner::intents::{self, StartIntent};
 use crate::runner::link::Link;
 use crate::runner::pump::Outgoing;
 use crate::runner::refusal::Refusal;
-use crate::runner::session::{Ending, Plan, Session};
 use crate::runner::settings::EngineSpec;
 use crate::runner::shim::wire::Spec;
 use crate::runner::{Known, Runner, files};
@@ -66,7 +66,7 @@ impl Runner {
     }
 
     /// Answers for an engine that is there; none when it has just gone and another may be started.
-    async fn join(&self, session: &Arc<Session>, request: &StartRequest) -> Result<Option<SessionAnswer>, Refusal> {
+    async fn join(&self, session: &Arc<Engine>, request: &StartRequest) -> Result<Option<SessionAnswer>, Refusal> {
         session.started().await;
         let _alone = session.change.lock().await;
         let (generation, ending) = {
@@ -87,7 +87,7 @@ impl Runner {
     }
 
     /// Lets the living engine be known under the generation asked for; false when it began to end meanwhile.
-    async fn adopt(&self, session: &Session, request: &StartRequest, current: i64) -> Result<bool, Refusal> {
+    async fn adopt(&self, session: &Engine, request: &StartRequest, current: i64) -> Result<bool, Refusal> {
         let folder = self.dir().session(&session.id);
         let failed = |error| Refusal::internal(format!("the start could not be written down: {error}"));
         if request.generation > current {
@@ -116,7 +116,7 @@ impl Runner {
         StartIntent { engine: engine.to_owned(), cwd: cwd.to_owned(), owner_id, boot_id, at }
     }
 
-    fn answer(&self, session: &Session, generation: i64) -> SessionAnswer {
+    fn answer(&self, session: &Engine, generation: i64) -> SessionAnswer {
         let tracked = session.tracked(self.settings().clock.awake(), self.settings().stall_after);
         let (origin, session_id) = (self.origin(), session.id.clone());
         SessionAnswer { origin, session: Some(tracked), session_id, generation, outcome: None }
@@ -130,7 +130,7 @@ impl Runner {
         let (name, owner_id) = (request.engine.clone(), request.owner_id.clone());
         let plan = Plan { name, adapter, spec, cwd: cwd.clone(), owner_id };
         let now = self.settings().clock.awake();
-        let (session, outgoing) = Session::starting(request.session_id.clone(), request.generation, plan, now);
+        let (session, outgoing) = Engine::starting(request.session_id.clone(), request.generation, plan, now);
         self.hold(&session, &request).await?;
         let spec = Spec { command, env, cwd, graces: self.settings().graces };
         let is_folder = tokio::fs::metadata(&request.cwd).await.is_ok_and(|it| it.is_dir());
@@ -161,7 +161,7 @@ impl Runner {
     }
 
     /// Holds the engine from here on, unless one of another owner came first meanwhile.
-    async fn hold(&self, session: &Arc<Session>, request: &StartRequest) -> Result<(), Refusal> {
+    async fn hold(&self, session: &Arc<Engine>, request: &StartRequest) -> Result<(), Refusal> {
         let held = {
             let mut known = self.known();
             let held = check_owner(&known, request);
@@ -182,7 +182,7 @@ impl Runner {
     /// Waits until the engine has said something or lived for a moment: one that leaves before never started.
     async fn settle(
         &self,
-        session: Arc<Session>,
+        session: Arc<Engine>,
         link: Link,
         outgoing: mpsc::Receiver<Outgoing>,
         generation: i64,

@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use crate::policy::engine::{EngineSays, may_stop};
 use crate::protocol::{Because, EndAnswer, EndMode, EndOutcome, EndRequest, Ended, EngineState, StopLimits};
+use crate::runner::engine::{Ending, Engine, Facts, is_for};
 use crate::runner::intents::{self, EndIntent};
 use crate::runner::refusal::Refusal;
-use crate::runner::session::{Ending, Facts, Session, is_for};
 use crate::runner::{Runner, files, usage};
 use crate::session::Id;
 use crate::time::{MINUTE, Ms};
@@ -57,7 +57,7 @@ impl Runner {
         }
     }
 
-    async fn await_end(&self, session: &Session, request: &EndRequest, outcome: EndOutcome) -> EndAnswer {
+    async fn await_end(&self, session: &Engine, request: &EndRequest, outcome: EndOutcome) -> EndAnswer {
         match tokio::time::timeout(self.stop_most(), session.gone()).await {
             Ok(Some(ended)) => {
                 let told = self.record(&ended.session_id, ended.generation, None);
@@ -73,7 +73,7 @@ impl Runner {
     /// intent is on disk. Whatever else came between, the intent is taken back and nothing is stopped.
     async fn decide_and_begin(
         &self,
-        session: &Arc<Session>,
+        session: &Arc<Engine>,
         request: &EndRequest,
         condition: &Condition,
     ) -> Result<Decision, Refusal> {
@@ -109,7 +109,7 @@ impl Runner {
         Ok(second)
     }
 
-    fn end_intent(&self, session: &Session, request: &EndRequest) -> EndIntent {
+    fn end_intent(&self, session: &Engine, request: &EndRequest) -> EndIntent {
         let known = session.facts().engine_session_id.clone();
         EndIntent {
             generation: request.generation,
@@ -123,7 +123,7 @@ impl Runner {
     ///
     /// What must be true: the runner itself is leaving, and its engines cannot outlive it. No condition is checked here,
     /// so no request may ever lead to it. An engine that is ending already keeps the reason it has.
-    pub(crate) async fn begin_stop(&self, session: &Arc<Session>, ending: Ending) {
+    pub(crate) async fn begin_stop(&self, session: &Arc<Engine>, ending: Ending) {
         let _alone = session.change.lock().await;
         let began = session.begin_end(&mut session.facts(), ending);
         if began {
@@ -135,7 +135,7 @@ impl Runner {
     /// Measures what the engine holds, then closes its input, which is the first rung; the shim climbs the others.
     ///
     /// What must be true: the engine was marked as ending by the caller, by right; from here on there is no way back.
-    async fn climb(&self, session: &Arc<Session>) {
+    async fn climb(&self, session: &Arc<Engine>) {
         let shim = session.facts().shim;
         if let Some(shim) = shim {
             let measured = tokio::task::spawn_blocking(move || usage::below(shim).rss_bytes).await.ok();
@@ -208,7 +208,7 @@ impl Runner {
         living.max(known.records.newest(id).map(|record| record.ended.generation))
     }
 
-    fn refused(&self, session: &Session, request: &EndRequest, because: Because, idle_ms: Option<Ms>) -> EndAnswer {
+    fn refused(&self, session: &Engine, request: &EndRequest, because: Because, idle_ms: Option<Ms>) -> EndAnswer {
         let highest = self.highest(&session.id).filter(|_| because == Because::Generation);
         let plain = self.plain(request, EndOutcome::Refused);
         EndAnswer { because: Some(because), idle_ms, highest_generation: highest, ..plain }

@@ -9,10 +9,10 @@ use tokio::sync::oneshot;
 use crate::protocol::{
     Ended, ForgetRequest, Health, MessageRequest, Origin, SessionAnswer, TouchOutcome, TouchRequest, TrackedSession,
 };
+use crate::runner::engine::{Engine, Facts, is_for};
 use crate::runner::pump::Outgoing;
 use crate::runner::records::{self, Record};
 use crate::runner::refusal::Refusal;
-use crate::runner::session::{Facts, Session, is_for};
 use crate::runner::{Runner, usage};
 use crate::session::Id;
 
@@ -65,7 +65,7 @@ impl Runner {
         SessionsAnswer { complete: origin.ready, origin, stamp, ask, tracked, ended }
     }
 
-    async fn with_usage(&self, sessions: &[Arc<Session>]) -> Vec<TrackedSession> {
+    async fn with_usage(&self, sessions: &[Arc<Engine>]) -> Vec<TrackedSession> {
         let (now, stall_after) = (self.settings().clock.awake(), self.settings().stall_after);
         let mut tracked: Vec<_> = sessions.iter().map(|session| session.tracked(now, stall_after)).collect();
         let shims: Vec<_> = sessions.iter().map(|session| session.facts().shim).collect();
@@ -108,7 +108,7 @@ impl Runner {
         &self,
         (id, generation, owner): (&Id, i64, Option<&str>),
         work: impl FnOnce(&mut Facts, i64) -> T,
-    ) -> Result<(Arc<Session>, T), Refusal> {
+    ) -> Result<(Arc<Engine>, T), Refusal> {
         let Some(session) = self.session_of(id, owner) else { return Err(self.absent(id, generation, owner)) };
         let done = {
             let mut facts = session.facts();
@@ -161,7 +161,7 @@ impl Runner {
         })
     }
 
-    async fn deliver(&self, session: &Session, request: &MessageRequest) -> Result<(), Refusal> {
+    async fn deliver(&self, session: &Engine, request: &MessageRequest) -> Result<(), Refusal> {
         let (id, generation) = (&request.session_id, request.generation);
         let (told, taken) = oneshot::channel();
         let outgoing = Outgoing { bytes: session.adapter.message(&request.text), taken: told };
@@ -195,13 +195,13 @@ impl Runner {
     }
 }
 
-fn stuck(session: &Session) -> Option<String> {
+fn stuck(session: &Engine) -> Option<String> {
     let left = session.facts().stuck.join(", ");
     (!left.is_empty()).then(|| format!("of the engine of the session {} this cannot be killed: {left}", session.id))
 }
 
 /// Explains a pipe that took nothing: nearly always by the end of the engine, which is about to be known.
-async fn broken(session: &Session, id: &Id, generation: i64) -> Refusal {
+async fn broken(session: &Engine, id: &Id, generation: i64) -> Refusal {
     let _ = tokio::time::timeout(EXPLAINED_WITHIN, session.ends()).await;
     match &session.facts().ending {
         Some(ending) => Refusal::ended(id, generation, &ending.reason),

@@ -60,7 +60,7 @@ pub(crate) struct Plan {
 }
 
 /// One engine, from its start until its end is recorded.
-pub(crate) struct Session {
+pub(crate) struct Engine {
     /// The session.
     pub(crate) id: Id,
     /// The engine's name, a key of the settings.
@@ -108,7 +108,7 @@ pub(crate) struct Facts {
     complaints: Tail,
 }
 
-impl Session {
+impl Engine {
     /// Makes the session of an engine that is about to be started; the receiver is for the writer of its input.
     #[must_use]
     pub(crate) fn starting(id: Id, generation: i64, plan: Plan, now: Ms) -> (Arc<Self>, mpsc::Receiver<Outgoing>) {
