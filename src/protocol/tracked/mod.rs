@@ -147,9 +147,12 @@ fn check_envelope(answer: &Answer<'_>) -> Result<(), String> {
     }
 }
 
+/// Types under which plain servers send JSON that nobody told them the type of. A page of a proxy comes under none of them.
+const JSON_TYPES: [&str; 4] = ["application/json", "text/json", "text/plain", "application/octet-stream"];
+
 fn check_content_type(content_type: &str) -> Result<(), String> {
     let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    if essence == "application/json" || essence.ends_with("+json") {
+    if JSON_TYPES.contains(&essence.as_str()) || essence.ends_with("+json") {
         return Ok(());
     }
     Err(format!("the answer is not JSON: its content type is {}", quoted(content_type)))
