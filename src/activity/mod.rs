@@ -138,7 +138,7 @@ impl Recorder {
     /// Makes a recorder; its writes happen in [`Recorder::run`].
     #[must_use]
     pub fn new(tools: Tools) -> Self {
-        let throttle = Throttle::new(tools.config.policy.activity_throttle.0);
+        let throttle = Throttle::default();
         let books = Mutex::new(Books {
             throttle,
             heard: HashMap::new(),
@@ -189,7 +189,7 @@ impl Recorder {
         wait: bool,
     ) -> Option<oneshot::Receiver<Result<bool, StoreError>>> {
         let clock = &self.inner.tools.clock;
-        let used = Use { at: clock.now(), elapsed: clock.elapsed(), kind };
+        let used = Use { at: clock.now(), elapsed: clock.elapsed(), window: self.window(session), kind };
         let written = self.books(|books| match books.throttle.offer(&session.id, used) {
             Offer::Held => None,
             Offer::Queued => {
@@ -211,6 +211,13 @@ impl Recorder {
         let at = self.inner.tools.clock.awake();
         let heard = (session.runner_id.clone(), session.generation, at);
         self.books(|books| books.heard.insert(session.id.clone(), heard));
+    }
+
+    /// Returns for how long a write holds the session's next touches back: the throttle, or a quarter of the session's own
+    /// window where that is shorter, so that the row of a session in use is never near its window.
+    fn window(&self, session: &Session) -> Ms {
+        let throttle = self.inner.tools.config.policy.activity_throttle.0;
+        session.idle_after_ms.map_or(throttle, |own| throttle.min(own / 4))
     }
 
     /// Returns whether the runner heard of this start of the session within a twelfth of its smallest limit.

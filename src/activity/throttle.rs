@@ -15,6 +15,8 @@ pub(crate) struct Use {
     pub(crate) at: UtcMs,
     /// When, on the clock that windows run on.
     pub(crate) elapsed: Ms,
+    /// How long after a write the session's next touches are held back.
+    pub(crate) window: Ms,
     pub(crate) kind: ActivityKind,
 }
 
@@ -31,9 +33,9 @@ pub(crate) enum Offer {
 ///
 /// A session that was written within the window holds its next touches back; the latest of them is written when the
 /// window ends, so after a window of silence the stored time is exact. The window starts only when a write succeeded.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Throttle {
-    window: Ms,
+    /// When the window of each session that was written lately ends.
     written: HashMap<Id, Ms>,
     held: HashMap<Id, Use>,
     queued: HashMap<Id, Use>,
@@ -42,13 +44,9 @@ pub(crate) struct Throttle {
 }
 
 impl Throttle {
-    pub(crate) fn new(window: Ms) -> Self {
-        Self { window, written: HashMap::new(), held: HashMap::new(), queued: HashMap::new(), ends: BTreeSet::new() }
-    }
-
     /// Takes a touch.
     pub(crate) fn offer(&mut self, id: &Id, used: Use) -> Offer {
-        let throttled = self.written.get(id).is_some_and(|at| used.elapsed - at < self.window);
+        let throttled = self.written.get(id).is_some_and(|end| used.elapsed < *end);
         if throttled && !self.queued.contains_key(id) {
             later(&mut self.held, id, used);
             return Offer::Held;
@@ -80,10 +78,11 @@ impl Throttle {
     /// Arms the windows of what was written.
     pub(crate) fn written(&mut self, batch: &[(Id, Use)]) {
         for (id, used) in batch {
-            if let Some(before) = self.written.insert(id.clone(), used.elapsed) {
-                self.ends.remove(&(before + self.window, id.clone()));
+            let end = used.elapsed + used.window;
+            if let Some(before) = self.written.insert(id.clone(), end) {
+                self.ends.remove(&(before, id.clone()));
             }
-            self.ends.insert((used.elapsed + self.window, id.clone()));
+            self.ends.insert((end, id.clone()));
         }
     }
 
@@ -120,7 +119,7 @@ mod tests {
     }
 
     fn at(ms: i64) -> Use {
-        Use { at: UtcMs(ms), elapsed: ms, kind: ActivityKind::Capture }
+        Use { at: UtcMs(ms), elapsed: ms, window: MINUTE, kind: ActivityKind::Capture }
     }
 
     fn write(throttle: &mut Throttle, now: i64) -> Vec<i64> {
@@ -131,7 +130,7 @@ mod tests {
 
     #[test]
     fn twenty_polls_at_three_seconds_write_once_and_then_exactly() {
-        let mut throttle = Throttle::new(MINUTE);
+        let mut throttle = Throttle::default();
         let mut writes = Vec::new();
         for poll in 0..20 {
             throttle.offer(&id(), at(poll * 3 * SECOND));
@@ -144,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_failed_write_arms_nothing_and_loses_nothing() {
-        let mut throttle = Throttle::new(MINUTE);
+        let mut throttle = Throttle::default();
         throttle.offer(&id(), at(0));
         let batch = throttle.take(0);
         throttle.failed(batch);
@@ -154,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_touch_during_a_write_is_not_swallowed() {
-        let mut throttle = Throttle::new(MINUTE);
+        let mut throttle = Throttle::default();
         throttle.offer(&id(), at(0));
         let batch = throttle.take(0);
         throttle.offer(&id(), at(5));
@@ -164,7 +163,7 @@ mod tests {
 
     #[test]
     fn an_older_touch_never_replaces_a_newer_one() {
-        let mut throttle = Throttle::new(MINUTE);
+        let mut throttle = Throttle::default();
         throttle.offer(&id(), at(10));
         throttle.offer(&id(), at(4));
         assert_eq!(write(&mut throttle, 10), [10]);
@@ -173,7 +172,7 @@ mod tests {
     #[test]
     fn a_step_of_the_wall_clock_neither_lengthens_nor_shortens_a_window() {
         for step in [-24 * HOUR, 24 * HOUR] {
-            let mut throttle = Throttle::new(MINUTE);
+            let mut throttle = Throttle::default();
             let stepped = |elapsed| Use { at: UtcMs(elapsed + step), elapsed, ..at(0) };
             throttle.offer(&id(), at(0));
             assert_eq!(write(&mut throttle, 0), [0]);
@@ -185,7 +184,7 @@ mod tests {
 
     #[test]
     fn a_clean_stop_takes_what_was_held_back() {
-        let mut throttle = Throttle::new(MINUTE);
+        let mut throttle = Throttle::default();
         throttle.offer(&id(), at(0));
         write(&mut throttle, 0);
         assert_eq!(throttle.offer(&id(), at(3)), Offer::Held);
@@ -194,7 +193,7 @@ mod tests {
 
     #[test]
     fn what_nobody_uses_is_forgotten() {
-        let mut throttle = Throttle::new(MINUTE);
+        let mut throttle = Throttle::default();
         throttle.offer(&id(), at(0));
         write(&mut throttle, 0);
         write(&mut throttle, MINUTE);

@@ -99,7 +99,8 @@ impl Post {
     /// Returns whether the machine counts as gone: no connection in this pass, and none for `runner_gone_after` or ever.
     fn is_gone(&self, pass: &Pass, now: UtcMs) -> bool {
         let limit = pass.config().policy.runner_gone_after.0;
-        !self.connected.load(Ordering::Relaxed) && self.runner.last_seen_at.is_none_or(|at| now.since(at) >= limit)
+        let long_ago = |at| pass.host().waking_since(at, now) >= limit;
+        !self.connected.load(Ordering::Relaxed) && self.runner.last_seen_at.is_none_or(long_ago)
     }
 }
 

@@ -9,10 +9,11 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::report::{PartName, Trigger};
-use crate::session::Id;
+use crate::session::{Id, Session};
 use crate::store::{Store, StoreError};
 use crate::sweep::host::HostClock;
 use crate::sweep::observe::Post;
+use crate::time::UtcMs;
 use crate::timeline::Actor;
 use crate::tools::Tools;
 use crate::verdict::Verdict;
@@ -84,6 +85,11 @@ impl Pass {
     pub(crate) fn host(&self) -> HostClock {
         let since = HostClock::read(self.clock(), Some(&self.began.readings));
         HostClock { settled: self.began.settled && since.settled, jumped: self.began.jumped || since.jumped, ..since }
+    }
+
+    /// Returns the time that it would be for this session had its silence passed in waking time alone.
+    pub(crate) fn waking(&self, session: &Session, now: UtcMs) -> UtcMs {
+        session.last_used().map_or(now, |at| at.plus(self.host().waking_since(at, now)).min(now))
     }
 
     /// Returns the verdict that keeps whatever is about to be ended: the process is ending, or the reaper is paused.

@@ -1,6 +1,6 @@
 //! Reaping one nominee: read again, decide again, ask the runner, close.
 
-use crate::policy::{self, Decision};
+use crate::policy::{self, Decision, RunnerView};
 use crate::protocol::{Because, EndOutcome, Ended};
 use crate::report::{Action, Fate, Item, PartName};
 use crate::runner_client::StopAnswer;
@@ -18,9 +18,13 @@ const PART: PartName = PartName::Idle;
 
 /// Decides about a session as it was read, on an answer of its runner; none where the runner is not enrolled.
 pub(crate) fn decide(pass: &Pass, session: &Session, answer: Option<(&Post, &Observed)>) -> Decision {
-    let now = pass.clock().now();
     let brake = answer.and_then(|(post, _)| post.brake(pass));
-    policy::idle(session, view(pass, session, answer, now), brake, &pass.config().policy, now)
+    let now = pass.clock().now();
+    let view = view(pass, session, answer, now);
+    // A runner that measures silence corrects a clock that slept or was set; where none does, this host's waking time has to.
+    let measured = matches!(view, RunnerView::Live(Some(engine)) if engine.state.idle_ms.value().is_some());
+    let now = if measured { now } else { pass.waking(session, now) };
+    policy::idle(session, view, brake, &pass.config().policy, now)
 }
 
 /// Decides about a session as it was read, on the latest answer of its runner.
@@ -103,8 +107,8 @@ async fn close_gone_machine(pass: &Pass, grounds: Grounds<'_>, why: Option<&str>
 /// runner that this pass does not know was enrolled meanwhile.
 async fn was_reached(pass: &Pass, session: &Session) -> Result<bool, StoreError> {
     let Some(runner) = pass.store().find_runner(&session.runner_id).await? else { return Ok(false) };
-    let limit = pass.config().policy.runner_gone_after.0;
-    let lately = runner.last_seen_at.is_some_and(|at| pass.clock().now().since(at) < limit);
+    let (limit, now) = (pass.config().policy.runner_gone_after.0, pass.clock().now());
+    let lately = runner.last_seen_at.is_some_and(|at| pass.host().waking_since(at, now) < limit);
     Ok(lately || !pass.posts.contains_key(&session.runner_id))
 }
 

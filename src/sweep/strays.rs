@@ -107,7 +107,9 @@ async fn reap(pass: &Pass, post: &Post, row: &Session) -> Result<Fate, StoreErro
     if !matches!(case, StrayCase::Closed | StrayCase::Elsewhere) || is_newer(&row, &observed) {
         return Ok(Fate::Kept(Verdict::LostRace));
     }
-    let judged = policy::stray(engine, &row, post.brake(pass), &pass.config().policy, pass.clock().now());
+    let now = pass.clock().now();
+    let now = if engine.state.idle_ms.value().is_some() { now } else { pass.waking(&row, now) };
+    let judged = policy::stray(engine, &row, post.brake(pass), &pass.config().policy, now);
     let held = if judged.held.is_some() { judged.held } else { pass.hold().await? };
     if let Some(verdict) = held {
         return Ok(keep(pass, &row, verdict));

@@ -102,7 +102,7 @@ async fn without_durations_a_wrong_wall_clock_would_reap_young_sessions() {
             Answering::Altered(serde_json::json!({
             "tracked": [{"session_id": "s", "generation": 1}]})),
         );
-        world.sweep().await;
+        // No earlier pass has read the clocks, so this one cannot tell that the wall clock was wrong until now.
         world.clock.step_wall(24 * HOUR);
         let report = world.sweep().await;
         assert_eq!(report.part(PartName::Idle).reaped, u64::from(lacks.is_some()), "{lacks:?}: {report:?}");

@@ -69,7 +69,9 @@ impl History {
                 Some(_) if kind == Kind::Foreign => true,
                 Some((generation, state)) => generation == row.generation && is_free(&state),
             };
-            if row.is_open() && free && self.world.now().since(used) >= WINDOW {
+            // Where no runner measures silence, only waking time counts; at most all of the sleep came after the last use.
+            let waking = self.world.now().since(used) - self.slept;
+            if row.is_open() && free && waking >= WINDOW {
                 due.push(row.id);
             }
         }

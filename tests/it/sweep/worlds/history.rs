@@ -46,6 +46,8 @@ pub(super) struct History {
     /// When each session was last used, by this world's own books.
     pub(super) used: Arc<Mutex<BTreeMap<Id, UtcMs>>>,
     pub(super) reports: Vec<SweepReport>,
+    /// How long this host has slept in all.
+    pub(super) slept: Ms,
     dice: Dice,
 }
 
@@ -87,7 +89,7 @@ impl History {
             world.enrol(&runner, &name).await;
             places.push(Place { id: id(&name), kind, runner });
         }
-        let mut history = Self { world, places, members: Vec::new(), used: Arc::default(), reports: Vec::new(), dice };
+        let mut history = Self { world, places, members: Vec::new(), used: Arc::default(), reports: Vec::new(), slept: 0, dice };
         // Each runner has been seen once, so that one that speaks the protocol is held to it.
         let first = history.world.sweep().await;
         history.reports.push(first);
@@ -162,6 +164,7 @@ impl History {
         self.world.clock.advance(self.dice.pick(&times));
         if self.dice.one_in(5) {
             self.world.clock.sleep(8 * HOUR);
+            self.slept += 8 * HOUR;
         }
     }
 
