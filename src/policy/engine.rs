@@ -42,7 +42,7 @@ pub fn may_stop(engine: &EngineState, limits: &StopLimits) -> EngineSays {
     }
     match idle {
         Some(ms) if ms < limits.quiet_for_ms => {
-            EngineSays::Protected { because: Because::Active, for_ms: Some(limits.quiet_for_ms - ms) }
+            EngineSays::Protected { because: Because::Active, for_ms: Some(limits.quiet_for_ms.saturating_sub(ms)) }
         }
         _ => EngineSays::MayStop(reason(engine)),
     }
@@ -72,7 +72,7 @@ fn turn(engine: &EngineState, limits: &StopLimits) -> Option<EngineSays> {
     let waits_for_a_person = engine.awaiting_input == Told::Is(true);
     (engine.generating == Told::Is(true) && !stalled && !waits_for_a_person).then(|| EngineSays::Protected {
         because: Because::Generating,
-        for_ms: silent.map(|ms| limits.stalled_for_ms - ms),
+        for_ms: silent.map(|ms| limits.stalled_for_ms.saturating_sub(ms)),
     })
 }
 
@@ -81,14 +81,15 @@ fn background(engine: &EngineState, limits: &StopLimits) -> Option<EngineSays> {
     let live = engine.background_tasks.value().is_some_and(|count| count > 0);
     (live && silent.is_none_or(|ms| ms < limits.background_for_ms)).then(|| EngineSays::Protected {
         because: Because::BackgroundTasks,
-        for_ms: silent.map(|ms| limits.background_for_ms - ms),
+        for_ms: silent.map(|ms| limits.background_for_ms.saturating_sub(ms)),
     })
 }
 
 fn wake(engine: &EngineState, limits: &StopLimits) -> Option<EngineSays> {
     let due = engine.next_wake_in_ms?;
-    (due <= limits.background_for_ms && due > -limits.stalled_for_ms)
-        .then(|| EngineSays::Protected { because: Because::PendingWake, for_ms: Some(due + limits.stalled_for_ms) })
+    let left = due.saturating_add(limits.stalled_for_ms);
+    (due <= limits.background_for_ms && left > 0)
+        .then_some(EngineSays::Protected { because: Because::PendingWake, for_ms: Some(left) })
 }
 
 fn question(engine: &EngineState, limits: &StopLimits) -> Option<EngineSays> {
@@ -97,7 +98,7 @@ fn question(engine: &EngineState, limits: &StopLimits) -> Option<EngineSays> {
     let open = engine.awaiting_input == Told::Is(true);
     (open && asked.is_none_or(|ms| ms < limits.awaiting_for_ms)).then(|| EngineSays::Protected {
         because: Because::AwaitingInput,
-        for_ms: asked.map(|ms| limits.awaiting_for_ms - ms),
+        for_ms: asked.map(|ms| limits.awaiting_for_ms.saturating_sub(ms)),
     })
 }
 
@@ -192,6 +193,29 @@ mod tests {
         assert_eq!(wake(0), Some(Because::PendingWake));
         assert_eq!(wake(-30 * MINUTE + 1), Some(Because::PendingWake));
         assert_eq!(wake(-30 * MINUTE), None);
+    }
+
+    #[test]
+    fn absurd_numbers_overflow_nothing_and_still_protect() {
+        let limits = StopLimits {
+            quiet_for_ms: Ms::MAX,
+            awaiting_for_ms: Ms::MAX,
+            stalled_for_ms: Ms::MAX,
+            background_for_ms: Ms::MAX,
+        };
+        let all = [
+            (|e: &mut EngineState| e.next_wake_in_ms = Some(Ms::MAX)) as fn(&mut EngineState),
+            |e| e.generating = Told::Is(true),
+            |e| e.background_tasks = Told::Is(1),
+            |e| e.awaiting_input = Told::Is(true),
+            |_| (),
+        ];
+        for change in all {
+            let mut engine = EngineState { idle_ms: Told::Is(Ms::MIN), ..quiet() };
+            change(&mut engine);
+            let says = may_stop(&engine, &limits);
+            assert!(matches!(says, EngineSays::Protected { for_ms: Some(Ms::MAX), .. }), "{says:?}");
+        }
     }
 
     #[test]

@@ -71,7 +71,7 @@ impl Doings {
         self.mute = true;
     }
 
-    /// Takes note of one line of its output.
+    /// Takes note of some of its output.
     pub(crate) fn heard(&mut self, event: &Event, now: Ms) {
         self.learn(event);
         match event {

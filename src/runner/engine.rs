@@ -147,7 +147,7 @@ impl Engine {
         self.facts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes note of a line of its output. What it says while it is being stopped is no use.
+    /// Takes note of some of its output. What it says while it is being stopped is no use.
     pub(crate) fn heard(&self, event: Event, now: Ms) {
         let mut facts = self.facts();
         if facts.ending.is_some() {

@@ -30,7 +30,7 @@ impl Runner {
             pumps.spawn(pump::read(Arc::clone(&session), stdout, Arc::clone(&self.settings().clock)));
         }
         if let Some(stderr) = link.shim.stderr.take() {
-            pumps.spawn(pump::read_errors(Arc::clone(&session), stderr));
+            pumps.spawn(pump::read_errors(Arc::clone(&session), stderr, Arc::clone(&self.settings().clock)));
         }
         let gone = self.listen(&session, &mut link).await;
         session.closing.cancel();

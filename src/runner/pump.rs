@@ -47,19 +47,25 @@ pub(crate) async fn write(session: Arc<Engine>, mut stdin: ChildStdin, mut outgo
 }
 
 /// Reads the engine's output into its doings until it ends.
+///
+/// A part of an unfinished line is output like any other, so an engine that ends its lines late, or never, is not
+/// taken for a silent one.
 pub(crate) async fn read(session: Arc<Engine>, stdout: ChildStdout, clock: Arc<dyn Clock>) {
     let mut lines = Lines::new(stdout, LINE_MOST);
-    while let Ok(Some(line)) = lines.next().await {
+    let part = || session.heard(Event::Output { task: None }, clock.awake());
+    while let Ok(Some(line)) = lines.next(part).await {
         let event = line.map_or(Event::Output { task: None }, |line| session.adapter.parse(line));
         session.heard(event, clock.awake());
     }
     session.fell_mute();
 }
 
-/// Keeps the last lines of the engine's standard error.
-pub(crate) async fn read_errors(session: Arc<Engine>, stderr: ChildStderr) {
+/// Keeps the last lines of the engine's standard error, all of which is output that says nothing more.
+pub(crate) async fn read_errors(session: Arc<Engine>, stderr: ChildStderr, clock: Arc<dyn Clock>) {
     let mut lines = Lines::new(stderr, LAST_LINE_MOST);
-    while let Ok(Some(line)) = lines.next().await {
+    let part = || session.heard(Event::Output { task: None }, clock.awake());
+    while let Ok(Some(line)) = lines.next(part).await {
+        part();
         session.complained(line.map_or_else(|| "(a long line)".into(), String::from_utf8_lossy).trim_end());
     }
 }
@@ -100,7 +106,9 @@ impl<R: AsyncRead + Unpin> Lines<R> {
     }
 
     /// Returns the next line, without its end; an inner none stands for one that was too long; none at the end.
-    async fn next(&mut self) -> io::Result<Option<Option<&[u8]>>> {
+    ///
+    /// Calls `part_came` for each piece of it that came without its end.
+    async fn next(&mut self, part_came: impl Fn()) -> io::Result<Option<Option<&[u8]>>> {
         self.line = Vec::new();
         let (mut any, mut whole, mut ended) = (false, true, false);
         while !ended {
@@ -120,6 +128,9 @@ impl<R: AsyncRead + Unpin> Lines<R> {
             let used = part.len() + usize::from(end.is_some());
             ended = end.is_some();
             self.from.consume(used);
+            if !ended {
+                part_came();
+            }
         }
         Ok(any.then_some(whole.then_some(self.line.as_slice())))
     }
@@ -133,12 +144,24 @@ mod tests {
     async fn a_line_that_is_too_long_costs_no_memory_and_hides_no_other() {
         let text = format!("first\n{}\n\nlast", "x".repeat(100_000));
         let mut lines = Lines::new(text.as_bytes(), 50_000);
-        assert_eq!(lines.next().await.unwrap(), Some(Some(b"first".as_slice())));
-        assert_eq!(lines.next().await.unwrap(), Some(None));
+        assert_eq!(lines.next(|| ()).await.unwrap(), Some(Some(b"first".as_slice())));
+        assert_eq!(lines.next(|| ()).await.unwrap(), Some(None));
         assert_eq!(lines.line.capacity(), 0);
-        assert_eq!(lines.next().await.unwrap(), Some(Some(b"".as_slice())));
-        assert_eq!(lines.next().await.unwrap(), Some(Some(b"last".as_slice())));
-        assert_eq!(lines.next().await.unwrap(), None);
+        assert_eq!(lines.next(|| ()).await.unwrap(), Some(Some(b"".as_slice())));
+        assert_eq!(lines.next(|| ()).await.unwrap(), Some(Some(b"last".as_slice())));
+        assert_eq!(lines.next(|| ()).await.unwrap(), None);
+    }
+
+    #[tokio::test]
+    async fn each_part_of_an_unfinished_line_is_told_as_it_comes() {
+        let parts = std::cell::Cell::new(0);
+        let text = format!("whole\n{}", "x".repeat(40_000));
+        let mut lines = Lines::new(text.as_bytes(), 10);
+        let count = || parts.set(parts.get() + 1);
+        assert_eq!(lines.next(count).await.unwrap(), Some(Some(b"whole".as_slice())));
+        assert_eq!(parts.get(), 0);
+        assert_eq!(lines.next(count).await.unwrap(), Some(None));
+        assert_eq!(parts.get(), 3, "one for each buffer's worth");
     }
 
     #[test]

@@ -14,10 +14,12 @@ use crate::runner::intents::{self, EndIntent};
 use crate::runner::refusal::Refusal;
 use crate::runner::{Runner, files, usage};
 use crate::session::Id;
-use crate::time::{MINUTE, Ms};
+use crate::time::{HOUR, MINUTE, Ms};
 
 /// How old the answer that a stop rests on may be, on a clock that runs on in sleep.
 pub(crate) const STAMP_FRESH: Ms = MINUTE;
+/// The longest limit of a stop that makes sense: ten years.
+const LIMIT_MOST: Ms = 10 * 365 * 24 * HOUR;
 
 /// What must be true of an engine that is to be stopped.
 enum Condition {
@@ -262,8 +264,8 @@ fn check(request: &EndRequest) -> Result<Condition, Refusal> {
     }
     let Some(limits) = request.limits else { return bad("a stop with mode if_idle needs its limits") };
     let all = [limits.quiet_for_ms, limits.awaiting_for_ms, limits.stalled_for_ms, limits.background_for_ms];
-    if all.iter().any(|ms| *ms < 0) {
-        return bad("a limit of a stop is negative");
+    if !all.iter().all(|ms| (0..=LIMIT_MOST).contains(ms)) {
+        return bad("a limit of a stop is negative or longer than ten years");
     }
     let Some(stamp) = request.stamp.clone() else {
         return bad("a stop with mode if_idle needs the stamp of the answer it rests on");

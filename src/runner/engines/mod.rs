@@ -31,7 +31,7 @@ pub(crate) enum Event {
     WakeCleared,
     /// A sign of life that is no work.
     Status,
-    /// Anything else, with the background task that it belongs to where it says so.
+    /// Anything else, be it a part of a line or standard error, with the background task that it belongs to where it says so.
     Output {
         /// The task.
         task: Option<String>,

@@ -103,6 +103,41 @@ async fn status_lines_that_tick_are_no_use_unless_turns_cannot_be_told() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn output_without_a_line_end_and_standard_error_are_uses_where_turns_cannot_be_told() {
+    let runner = TestRunner::start().await;
+    let engines = [
+        ("part", r"while :; do printf '\r%s' x; sleep 0.02; done"),
+        ("error", "while :; do echo w >&2; sleep 0.02; done"),
+        ("both", r"while :; do printf '\r%s' x >&2; sleep 0.02; done"),
+    ];
+    for (id, script) in engines {
+        let pid = runner.script(id, script).await;
+        runner.clock.advance(QUIET);
+        runner.until_tracked(id, "heard again", |one| one["idle_ms"] == 0).await;
+        asked_after(&runner, id, &[(0, "active")]).await;
+        assert!(is_alive(pid), "{id}");
+    }
+    runner.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_turn_that_streams_one_line_is_fresh_and_what_comes_after_it_is_no_use() {
+    let runner = TestRunner::start().await;
+    let turn = r#"echo '{"type":"turn_started"}'; while :; do printf x; sleep 0.02; done"#;
+    runner.script("turn", turn).await;
+    runner.until_tracked("turn", "in its turn", |one| one["generating"] == true).await;
+    runner.clock.advance(QUIET);
+    runner.until_tracked("turn", "heard again", |one| one["turn_silent_ms"] == 0).await;
+    asked_after(&runner, "turn", &[(0, "generating")]).await;
+
+    let after = r#"echo '{"type":"turn_ended"}'; while :; do printf x; printf x >&2; sleep 0.02; done"#;
+    runner.script("after", after).await;
+    runner.until_tracked("after", "after its turn", |one| one["generating"] == false).await;
+    asked_after(&runner, "after", &[(QUIET, "stopped")]).await;
+    runner.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_engine_whose_output_has_ended_is_unknown_and_kept() {
     let runner = TestRunner::start().await;
     runner.script("s1", r#"echo '{"type":"turn_ended"}'; exec >&-; cat; sleep 60"#).await;
@@ -162,8 +197,13 @@ async fn old_news_and_other_generations_stop_nothing() {
     for key in ["stamp", "limits"] {
         assert_eq!(runner.post("end", with(key, Value::Null)).await.0, 400, "{key}");
     }
-    let negative = json!({"quiet_for_ms": -1, "awaiting_for_ms": 0, "stalled_for_ms": 0, "background_for_ms": 0});
-    assert_eq!(runner.post("end", with("limits", negative)).await.0, 400);
+    for key in ["quiet_for_ms", "awaiting_for_ms", "stalled_for_ms", "background_for_ms"] {
+        for absurd in [-1, i64::MIN, i64::MAX] {
+            let mut limits = fresh["limits"].clone();
+            limits[key] = json!(absurd);
+            assert_eq!(runner.post("end", with("limits", limits)).await.0, 400, "{key} {absurd}");
+        }
+    }
     assert!(is_alive(pid), "none of these stopped it");
 
     let fresh = runner.condition("s1").await;
