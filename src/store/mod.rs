@@ -48,6 +48,8 @@ use error::At;
 /// A stored time further ahead than this is a clock's mistake.
 pub const FUTURE_SLACK_MS: crate::time::Ms = crate::time::MINUTE;
 
+const BEGIN: &str = "BEGIN IMMEDIATE";
+
 /// The store: sessions, their timeline, runners, runs, sweeps, tokens and settings. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Store {
@@ -86,7 +88,11 @@ impl Store {
 
     /// Begins a transaction that may write, and so waits for other writers now instead of failing half-way.
     async fn begin(&self) -> Result<Transaction<'static, Sqlite>, StoreError> {
-        self.writer().begin_with("BEGIN IMMEDIATE").await.at(self)
+        match self.writer().begin_with(BEGIN).await {
+            // This connection still believes in an earlier transaction: the pool discards it now, and opens another.
+            Err(sqlx::Error::InvalidSavePointStatement) => self.writer().begin_with(BEGIN).await.at(self),
+            begun => begun.at(self),
+        }
     }
 }
 

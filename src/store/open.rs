@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{ConnectOptions, SqlitePool};
+use sqlx::{ConnectOptions, Connection, SqliteConnection, SqlitePool};
 
 use crate::store::{Inner, Store, StoreError};
 
@@ -132,8 +132,23 @@ async fn connect(path: &Path, name: &str) -> Result<SqlitePool, StoreError> {
     looking.close().await;
     owned?;
     let options = base_options(path).journal_mode(SqliteJournalMode::Wal);
-    let pool = SqlitePoolOptions::new().max_connections(1).test_before_acquire(false).connect_with(options).await;
+    let pool = SqlitePoolOptions::new()
+        .max_connections(1)
+        .test_before_acquire(false)
+        .after_release(|connection, _| Box::pin(is_reusable(connection)))
+        .connect_with(options)
+        .await;
     pool.map_err(|error| StoreError::of(name, &error))
+}
+
+/// Returns whether a writer that was given back can begin a transaction again.
+///
+/// SQLite rolls a transaction back by itself when the disk is full. The driver's own rollback then fails, and it believes
+/// for ever that the transaction still stands; such a connection has to go.
+async fn is_reusable(writer: &mut SqliteConnection) -> Result<bool, sqlx::Error> {
+    // A rollback may still be on its way to the connection's thread, and the answer to this comes after it.
+    writer.ping().await?;
+    Ok(!writer.is_in_transaction())
 }
 
 /// Refuses a file of another program and one whose pages do not fit together, and claims an empty one.
@@ -193,7 +208,51 @@ async fn refuse_newer(pool: &SqlitePool, name: &str) -> Result<(), StoreError> {
 
 #[cfg(test)]
 mod tests {
-    use super::APPLICATION_ID;
+    use super::{APPLICATION_ID, is_reusable};
+    use crate::store::Store;
+
+    async fn opened(folder: &tempfile::TempDir) -> Store {
+        Store::open(&format!("sqlite://{}", folder.path().join("s.db").display())).await.unwrap()
+    }
+
+    /// Allows the writer's file not one page more, which to SQLite is a full disk.
+    async fn fill_up(store: &Store) {
+        let pages: i64 = sqlx::query_scalar("PRAGMA max_page_count = 1").fetch_one(store.writer()).await.unwrap();
+        assert!(pages > 1);
+    }
+
+    const LARGE: &str = "INSERT INTO settings (name, value) VALUES ('large', hex(zeroblob(1000000)))";
+
+    #[tokio::test]
+    async fn a_full_disk_inside_a_transaction_does_not_end_all_writing() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = opened(&folder).await;
+        fill_up(&store).await;
+        let mut tx = store.begin().await.unwrap();
+        let full = sqlx::query(LARGE).execute(&mut *tx).await.unwrap_err();
+        assert!(full.to_string().contains("full"), "{full}");
+        drop(tx);
+
+        let mut tx = store.begin().await.unwrap();
+        sqlx::query(LARGE).execute(&mut *tx).await.unwrap();
+        tx.commit().await.unwrap();
+        assert_eq!(store.setting("large").await.unwrap().unwrap().len(), 2_000_000);
+    }
+
+    #[tokio::test]
+    async fn a_writer_is_kept_after_an_ordinary_rollback_and_discarded_after_sqlites_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = opened(&folder).await;
+        fill_up(&store).await;
+        let mut writer = store.writer().acquire().await.unwrap();
+        drop(sqlx::Connection::begin_with(&mut *writer, "BEGIN IMMEDIATE").await.unwrap());
+        assert!(is_reusable(&mut writer).await.unwrap());
+
+        let mut tx = sqlx::Connection::begin_with(&mut *writer, "BEGIN IMMEDIATE").await.unwrap();
+        sqlx::query(LARGE).execute(&mut *tx).await.unwrap_err();
+        drop(tx);
+        assert!(!is_reusable(&mut writer).await.unwrap());
+    }
 
     #[test]
     fn the_pragma_writes_the_application_id() {
