@@ -4,7 +4,7 @@ use crate::config::PolicyConfig;
 use crate::policy::engine::{EngineSays, may_stop};
 use crate::policy::requests::requests;
 use crate::policy::silence::with_silence_of_the_row;
-use crate::policy::{CLOCK_TOLERANCE, Decision, Finding};
+use crate::policy::{CLOCK_TOLERANCE, Decision, Finding, Surroundings};
 use crate::protocol::{Because, EngineState, StopLimits, TrackedSession};
 use crate::session::Session;
 use crate::time::UtcMs;
@@ -35,33 +35,34 @@ pub enum RunnerView<'a> {
 const WORK: [Verdict; 4] =
     [Verdict::Generating, Verdict::BackgroundTasks, Verdict::AwaitingInput, Verdict::PendingWake];
 
-/// Decides whether an open session is to be reaped as idle; `brake` is what holds every stop on its runner back just now.
+/// Decides whether an open session is to be reaped as idle.
 ///
 /// It is, if and only if the row has a time to go by, no stored time lies in the future, nobody asked to keep it, nobody
-/// claimed to drive it within the window, nothing used it for the window, and its runner either holds an engine that may
+/// claimed to drive it within the window, nothing used it for the window of waking time, and its runner either holds an engine that may
 /// be stopped, holds none, must be asked, or is gone; and no brake holds, unless the machine is gone.
 #[must_use]
 pub fn idle(
     session: &Session,
     runner: RunnerView<'_>,
-    brake: Option<Verdict>,
+    around: Surroundings,
     policy: &PolicyConfig,
     now: UtcMs,
 ) -> Decision {
+    let awake = now.minus(around.asleep_ms);
     let window = session.idle_after_ms.unwrap_or(policy.idle_after.0);
     let mut findings = vec![Finding::plain(Verdict::ClockUnsettled, clock_is_unsettled(session, now))];
     findings.extend(requests(session, window, now));
     let used = match session.last_used() {
-        Some(at) => Finding::window(Verdict::RecentlyActive, at, window, now),
+        Some(at) => Finding::window(Verdict::RecentlyActive, at, window, awake).later(around.asleep_ms),
         None => Finding::plain(Verdict::Undetermined, true),
     };
-    let (finding, otherwise) = runner_finding(session, runner, policy, now);
+    let (finding, otherwise) = runner_finding(session, runner, policy, awake);
     // Work is what a person wants to read first; it is also what made the row recently active.
     let works = finding.as_ref().is_some_and(|finding| WORK.contains(&finding.rule));
     let pair = if works { [finding, Some(used)] } else { [Some(used), finding] };
     findings.extend(pair.into_iter().flatten());
     let limit = if otherwise == Verdict::AwaitingExpired { policy.advanced.awaiting_after.0 } else { window };
-    Decision::from(findings, otherwise, limit).braked(brake)
+    Decision::from(findings, otherwise, limit).braked(around.brake)
 }
 
 /// Returns whether a stored time of the session lies further in the future than any clock may be wrong.

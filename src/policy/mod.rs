@@ -63,6 +63,20 @@ impl Finding {
             until: Some(since.plus(limit)),
         }
     }
+
+    /// Puts off when it stops keeping.
+    fn later(self, by: Ms) -> Self {
+        Self { until: self.until.map(|at| at.plus(by)), ..self }
+    }
+}
+
+/// What the pass adds to the facts about a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Surroundings {
+    /// What holds every stop on the session's runner back just now.
+    pub brake: Option<Verdict>,
+    /// How much of the row's silence this host slept through, or never was: none where a runner measures silence itself.
+    pub asleep_ms: Ms,
 }
 
 /// A verdict and the findings that it rests on.

@@ -5,7 +5,7 @@ use crate::policy::engine::{EngineSays, may_stop};
 use crate::policy::idle::finding_of;
 use crate::policy::requests::requests;
 use crate::policy::silence::with_silence_of_the_row;
-use crate::policy::{Decision, Finding};
+use crate::policy::{Decision, Finding, Surroundings};
 use crate::protocol::TrackedSession;
 use crate::session::{Id, Session};
 use crate::time::UtcMs;
@@ -53,7 +53,7 @@ pub struct StrayDecision {
     pub says: EngineSays,
 }
 
-/// Decides whether a stray may be stopped: under the idle condition only, as any engine; `brake` as for an idle session.
+/// Decides whether a stray may be stopped: under the idle condition only, as any engine.
 ///
 /// A row is closed as an orphan after minutes of quiet, so where the runner tells no silence, the row's has to be the
 /// full window. Somebody who asked to keep the session, or claimed to drive it, did so perhaps before its row was closed
@@ -62,15 +62,15 @@ pub struct StrayDecision {
 pub fn stray(
     engine: &TrackedSession,
     row: &Session,
-    brake: Option<Verdict>,
+    around: Surroundings,
     policy: &PolicyConfig,
     now: UtcMs,
 ) -> StrayDecision {
     let limits = policy.stop_limits(row.idle_after_ms);
-    let state = with_silence_of_the_row(&engine.state, &limits, row, now);
+    let state = with_silence_of_the_row(&engine.state, &limits, row, now.minus(around.asleep_ms));
     let says = may_stop(&state, &limits);
     let mut findings: Vec<Finding> = requests(row, limits.quiet_for_ms, now).collect();
-    findings.extend(brake.map(|verdict| Finding::plain(verdict, true)));
+    findings.extend(around.brake.map(|verdict| Finding::plain(verdict, true)));
     let held = findings.iter().find(|finding| finding.keeps).map(|finding| finding.rule);
     findings.extend(finding_of(says, &state, &limits, now));
     StrayDecision { held, decision: Decision::from(findings, Verdict::Stray, limits.quiet_for_ms), says }

@@ -51,7 +51,7 @@ fn idle_engine() -> TrackedSession {
 fn idle_with(change: impl FnOnce(&mut Session)) -> Verdict {
     let mut session = idle_session();
     change(&mut session);
-    idle(&session, RunnerView::Live(Some(&idle_engine())), None, &policy(), NOW).verdict
+    idle(&session, RunnerView::Live(Some(&idle_engine())), Surroundings::default(), &policy(), NOW).verdict
 }
 
 /// Checks a limit on both sides: `keep` one millisecond before, `reap` at it and after.
@@ -81,7 +81,7 @@ fn a_window_of_its_own_replaces_the_rules() {
         session.last_activity_at = Some(NOW.minus(age));
         let mut engine = idle_engine();
         engine.state.idle_ms = Told::Is(8 * HOUR);
-        idle(&session, RunnerView::Live(Some(&engine)), None, &policy(), NOW).verdict
+        idle(&session, RunnerView::Live(Some(&engine)), Surroundings::default(), &policy(), NOW).verdict
     });
 }
 
@@ -140,7 +140,7 @@ fn a_time_in_the_future_is_no_ground_for_anything() {
 #[test]
 fn the_runner_decides_what_the_row_cannot() {
     let session = idle_session();
-    let verdict = |view| idle(&session, view, None, &policy(), NOW).verdict;
+    let verdict = |view| idle(&session, view, Surroundings::default(), &policy(), NOW).verdict;
     assert_eq!(verdict(RunnerView::Live(None)), Verdict::Orphaned);
     assert_eq!(verdict(RunnerView::Ask), Verdict::Idle);
     assert_eq!(verdict(RunnerView::Gone), Verdict::MachineGone);
@@ -165,7 +165,7 @@ fn a_busy_engine_keeps_an_idle_row() {
         let mut engine = idle_engine();
         engine.state.turn_silent_ms = Some(0);
         change(&mut engine);
-        let decision = idle(&idle_session(), RunnerView::Live(Some(&engine)), None, &policy(), NOW);
+        let decision = idle(&idle_session(), RunnerView::Live(Some(&engine)), Surroundings::default(), &policy(), NOW);
         assert_eq!(decision.verdict, expected);
     }
 }
@@ -178,7 +178,7 @@ fn a_runner_that_tells_no_silence_is_judged_by_the_rows() {
         session.started_at = Some(NOW.minus(age));
         let mut engine = TrackedSession::bare(session.id.clone());
         change(&mut engine);
-        idle(&session, RunnerView::Live(Some(&engine)), None, &policy(), NOW).verdict
+        idle(&session, RunnerView::Live(Some(&engine)), Surroundings::default(), &policy(), NOW).verdict
     };
     limit(Verdict::AwaitingInput, Verdict::AwaitingExpired, 24 * HOUR, |age| {
         verdict(age, |e| e.state.awaiting_input = Told::Is(true))
@@ -194,9 +194,9 @@ fn explain_tells_when_the_last_keeping_rule_lapses() {
     let mut session = idle_session();
     session.last_activity_at = Some(NOW.minus(HOUR));
     session.keep_until = Some(NOW.plus(8 * HOUR));
-    let decision = idle(&session, RunnerView::Live(None), None, &policy(), NOW);
+    let decision = idle(&session, RunnerView::Live(None), Surroundings::default(), &policy(), NOW);
     assert_eq!(decision.due_at(), Some(NOW.plus(8 * HOUR)));
-    let offline = idle(&session, RunnerView::Offline, None, &policy(), NOW);
+    let offline = idle(&session, RunnerView::Offline, Surroundings::default(), &policy(), NOW);
     assert_eq!(offline.due_at(), None, "nobody can tell when a runner returns");
 }
 
@@ -281,7 +281,7 @@ fn a_run_is_stale_at_exactly_its_limit() {
 fn a_stray_of_a_plain_runner_needs_the_rows_full_silence() {
     let says = |age| {
         let row = Session { status: Status::Ended, last_activity_at: Some(NOW.minus(age)), ..idle_session() };
-        match stray(&TrackedSession::bare(row.id.clone()), &row, None, &policy(), NOW).says {
+        match stray(&TrackedSession::bare(row.id.clone()), &row, Surroundings::default(), &policy(), NOW).says {
             engine::EngineSays::MayStop(verdict) => verdict,
             engine::EngineSays::Protected { .. } => Verdict::Refused,
             engine::EngineSays::Undetermined => Verdict::Undetermined,
@@ -295,7 +295,7 @@ fn what_people_asked_for_and_brakes_hold_a_stray_whatever_its_engine_says() {
     let held = |change: fn(&mut Session), brake| {
         let mut row = Session { status: Status::Ended, ..idle_session() };
         change(&mut row);
-        let judged = stray(&idle_engine(), &row, brake, &policy(), NOW);
+        let judged = stray(&idle_engine(), &row, Surroundings { brake, asleep_ms: 0 }, &policy(), NOW);
         assert_eq!(judged.held.is_none(), judged.decision.reaps(), "{judged:?}");
         judged.held
     };
@@ -306,10 +306,27 @@ fn what_people_asked_for_and_brakes_hold_a_stray_whatever_its_engine_says() {
     assert_eq!(held(|_| (), Some(Verdict::ClockUnsettled)), Some(Verdict::ClockUnsettled));
 }
 
+fn braked_by(verdict: Verdict) -> Surroundings {
+    Surroundings { brake: Some(verdict), asleep_ms: 0 }
+}
+
+#[test]
+fn what_this_host_slept_through_is_no_silence() {
+    let mut session = idle_session();
+    session.last_activity_at = Some(NOW.minus(9 * HOUR));
+    let verdict = |asleep_ms| {
+        let around = Surroundings { brake: None, asleep_ms };
+        idle(&session, RunnerView::Ask, around, &policy(), NOW)
+    };
+    assert_eq!(verdict(3 * HOUR).verdict, Verdict::Idle);
+    let slept = verdict(3 * HOUR + 1);
+    assert_eq!((slept.verdict, slept.due_at()), (Verdict::RecentlyActive, Some(NOW.plus(1))));
+}
+
 #[test]
 fn a_brake_holds_a_stop_and_is_one_of_the_findings() {
     let engine = idle_engine();
-    let braked = |view| idle(&idle_session(), view, Some(Verdict::RunnerOffline), &policy(), NOW);
+    let braked = |view| idle(&idle_session(), view, braked_by(Verdict::RunnerOffline), &policy(), NOW);
     let decision = braked(RunnerView::Live(Some(&engine)));
     assert_eq!(decision.verdict, Verdict::RunnerOffline);
     assert!(decision.finding(Verdict::RunnerOffline).is_some_and(|finding| finding.keeps));
@@ -321,10 +338,10 @@ fn a_reap_names_the_limit_that_it_rests_on() {
     let mut engine = idle_engine();
     engine.state.awaiting_input = Told::Is(true);
     engine.state.awaiting_ms = Some(24 * HOUR);
-    let waited = idle(&idle_session(), RunnerView::Live(Some(&engine)), None, &policy(), NOW);
+    let waited = idle(&idle_session(), RunnerView::Live(Some(&engine)), Surroundings::default(), &policy(), NOW);
     assert_eq!((waited.verdict, waited.limit_ms), (Verdict::AwaitingExpired, Some(24 * HOUR)));
     let own = Session { idle_after_ms: Some(HOUR), ..idle_session() };
-    assert_eq!(idle(&own, RunnerView::Ask, None, &policy(), NOW).limit_ms, Some(HOUR));
+    assert_eq!(idle(&own, RunnerView::Ask, Surroundings::default(), &policy(), NOW).limit_ms, Some(HOUR));
 }
 
 #[test]

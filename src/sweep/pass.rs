@@ -13,7 +13,7 @@ use crate::session::{Id, Session};
 use crate::store::{Store, StoreError};
 use crate::sweep::host::HostClock;
 use crate::sweep::observe::Post;
-use crate::time::UtcMs;
+use crate::time::{Ms, UtcMs};
 use crate::timeline::Actor;
 use crate::tools::Tools;
 use crate::verdict::Verdict;
@@ -87,9 +87,9 @@ impl Pass {
         HostClock { settled: self.began.settled && since.settled, jumped: self.began.jumped || since.jumped, ..since }
     }
 
-    /// Returns the time that it would be for this session had its silence passed in waking time alone.
-    pub(crate) fn waking(&self, session: &Session, now: UtcMs) -> UtcMs {
-        session.last_used().map_or(now, |at| at.plus(self.host().waking_since(at, now)).min(now))
+    /// Returns how much of the row's silence this host slept through, or its wall clock leapt over.
+    pub(crate) fn asleep(&self, session: &Session, now: UtcMs) -> Ms {
+        session.last_used().map_or(0, |at| (now.since(at) - self.host().waking_since(at, now)).max(0))
     }
 
     /// Returns the verdict that keeps whatever is about to be ended: the process is ending, or the reaper is paused.

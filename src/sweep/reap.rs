@@ -1,6 +1,6 @@
 //! Reaping one nominee: read again, decide again, ask the runner, close.
 
-use crate::policy::{self, Decision, RunnerView};
+use crate::policy::{self, Decision, RunnerView, Surroundings};
 use crate::protocol::{Because, EndOutcome, Ended};
 use crate::report::{Action, Fate, Item, PartName};
 use crate::runner_client::StopAnswer;
@@ -18,13 +18,13 @@ const PART: PartName = PartName::Idle;
 
 /// Decides about a session as it was read, on an answer of its runner; none where the runner is not enrolled.
 pub(crate) fn decide(pass: &Pass, session: &Session, answer: Option<(&Post, &Observed)>) -> Decision {
-    let brake = answer.and_then(|(post, _)| post.brake(pass));
     let now = pass.clock().now();
     let view = view(pass, session, answer, now);
-    // A runner that measures silence corrects a clock that slept or was set; where none does, this host's waking time has to.
+    // A runner that measures silence corrects a clock that slept or was set; where none does, this host's own has to.
     let measured = matches!(view, RunnerView::Live(Some(engine)) if engine.state.idle_ms.value().is_some());
-    let now = if measured { now } else { pass.waking(session, now) };
-    policy::idle(session, view, brake, &pass.config().policy, now)
+    let asleep_ms = if measured { 0 } else { pass.asleep(session, now) };
+    let around = Surroundings { brake: answer.and_then(|(post, _)| post.brake(pass)), asleep_ms };
+    policy::idle(session, view, around, &pass.config().policy, now)
 }
 
 /// Decides about a session as it was read, on the latest answer of its runner.

@@ -8,7 +8,7 @@ use futures_util::StreamExt;
 use futures_util::future::join_all;
 
 use crate::policy::engine::EngineSays;
-use crate::policy::{self, Decision, StrayCase, stray_case};
+use crate::policy::{self, Decision, StrayCase, Surroundings, stray_case};
 use crate::protocol::{Because, TrackedSession};
 use crate::report::{Action, Fate, Item, PartName, PartReport};
 use crate::runner_client::StopAnswer;
@@ -108,8 +108,9 @@ async fn reap(pass: &Pass, post: &Post, row: &Session) -> Result<Fate, StoreErro
         return Ok(Fate::Kept(Verdict::LostRace));
     }
     let now = pass.clock().now();
-    let now = if engine.state.idle_ms.value().is_some() { now } else { pass.waking(&row, now) };
-    let judged = policy::stray(engine, &row, post.brake(pass), &pass.config().policy, now);
+    let asleep_ms = if engine.state.idle_ms.value().is_some() { 0 } else { pass.asleep(&row, now) };
+    let around = Surroundings { brake: post.brake(pass), asleep_ms };
+    let judged = policy::stray(engine, &row, around, &pass.config().policy, now);
     let held = if judged.held.is_some() { judged.held } else { pass.hold().await? };
     if let Some(verdict) = held {
         return Ok(keep(pass, &row, verdict));

@@ -89,7 +89,8 @@ impl History {
             world.enrol(&runner, &name).await;
             places.push(Place { id: id(&name), kind, runner });
         }
-        let mut history = Self { world, places, members: Vec::new(), used: Arc::default(), reports: Vec::new(), slept: 0, dice };
+        let mut history =
+            Self { world, places, members: Vec::new(), used: Arc::default(), reports: Vec::new(), slept: 0, dice };
         // Each runner has been seen once, so that one that speaks the protocol is held to it.
         let first = history.world.sweep().await;
         history.reports.push(first);
