@@ -114,6 +114,7 @@ async fn fill(tools: &Tools, urls: &[String]) {
             last_seen_at: None,
             epoch: None,
             protocol: None,
+            state_id: None,
             require_conditional_stop: false,
         };
         tools.store.add_runner(&runner).await.unwrap();

@@ -235,6 +235,8 @@ pub struct Runner {
     pub protocol: Option<i64>,
     /// The identity it shows in its answers, which may differ from the name it was enrolled under only before the first answer.
     pub identity: Option<String>,
+    /// The state folder it runs on, as it says itself; none for a runner that has never said.
+    pub state_id: Option<String>,
     /// Never stop an engine on it without a condition that it checks itself.
     pub require_conditional_stop: bool,
 }

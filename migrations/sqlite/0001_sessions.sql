@@ -68,6 +68,7 @@ CREATE TABLE runners (
     epoch                    INTEGER,
     protocol                 INTEGER,
     identity                 TEXT,
+    state_id                 TEXT,
     require_conditional_stop INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 

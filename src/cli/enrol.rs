@@ -24,6 +24,7 @@ pub(crate) fn local_runner(context: &Context, tools: &Tools) -> anyhow::Result<R
         last_seen_at: None,
         epoch: None,
         protocol: None,
+        state_id: None,
         identity: Some(settings.id.to_string()),
         require_conditional_stop: false,
     })

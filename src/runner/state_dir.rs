@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! runner.lock       locked for as long as a runner uses the folder
-//! identity.json     who the runner is, for ever
+//! identity.json     who the runner is, and which folder this is, for ever
 //! epoch             +1 at each start, on disk before anything is reported
 //! sessions/ID/      one engine: its intents, its shim's lock and socket
 //! ended/ID.GEN.json one engine that is gone
@@ -26,6 +26,8 @@ pub(crate) struct StateDir {
     root: PathBuf,
     /// The mark that every engine of this folder carries in its environment; no other folder has the same.
     pub(crate) mark: String,
+    /// Which folder this is, told to workers: a runner on another one has lost what it knew.
+    pub(crate) state_id: String,
     /// How often the folder was started from.
     pub(crate) epoch: i64,
     /// Held for as long as the folder is used.
@@ -36,6 +38,9 @@ pub(crate) struct StateDir {
 struct Identity {
     runner_id: Id,
     mark: String,
+    /// Missing in a folder of a runner that did not tell it yet.
+    #[serde(default)]
+    state_id: Option<String>,
 }
 
 impl StateDir {
@@ -54,9 +59,9 @@ impl StateDir {
             Err(TryLockError::Error(error)) => return Err(unusable(error)),
             Ok(()) => {}
         }
-        let mark = identity(root, runner_id)?;
+        let (mark, state_id) = identity(root, runner_id)?;
         let epoch = next_epoch(root)?;
-        Ok(Self { root: root.to_owned(), mark, epoch, _lock: lock })
+        Ok(Self { root: root.to_owned(), mark, state_id, epoch, _lock: lock })
     }
 
     /// Returns the folder of one session's engine.
@@ -96,22 +101,31 @@ impl StateDir {
     }
 }
 
-fn identity(root: &Path, runner_id: &Id) -> Result<String, OpenError> {
+/// Returns the folder's mark and `state_id`, each made once and on disk before it is used.
+fn identity(root: &Path, runner_id: &Id) -> Result<(String, String), OpenError> {
     let path = root.join("identity.json");
-    match files::read_json::<Identity>(&path) {
-        Ok(Some(kept)) if kept.runner_id == *runner_id => Ok(kept.mark),
-        Ok(Some(kept)) => Err(OpenError::OtherRunner {
-            folder: root.to_owned(),
-            kept: kept.runner_id.to_string(),
-            given: runner_id.to_string(),
-        }),
-        Ok(None) => {
-            let identity = Identity { runner_id: runner_id.clone(), mark: uuid::Uuid::new_v4().simple().to_string() };
-            files::write_json(&path, &identity).map_err(|error| OpenError::Io(root.to_owned(), error))?;
-            Ok(identity.mark)
+    let kept =
+        files::read_json::<Identity>(&path).map_err(|error| OpenError::Damaged(path.clone(), error.to_string()))?;
+    let mark = match kept {
+        Some(Identity { runner_id: kept, .. }) if kept != *runner_id => {
+            return Err(OpenError::OtherRunner {
+                folder: root.to_owned(),
+                kept: kept.to_string(),
+                given: runner_id.to_string(),
+            });
         }
-        Err(error) => Err(OpenError::Damaged(path, error.to_string())),
-    }
+        Some(Identity { mark, state_id: Some(state_id), .. }) => return Ok((mark, state_id)),
+        Some(Identity { mark, state_id: None, .. }) => mark,
+        None => random(),
+    };
+    let state_id = random();
+    let identity = Identity { runner_id: runner_id.clone(), mark: mark.clone(), state_id: Some(state_id.clone()) };
+    files::write_json(&path, &identity).map_err(|error| OpenError::Io(root.to_owned(), error))?;
+    Ok((mark, state_id))
+}
+
+fn random() -> String {
+    uuid::Uuid::new_v4().simple().to_string()
 }
 
 fn next_epoch(root: &Path) -> Result<i64, OpenError> {

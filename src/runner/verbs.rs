@@ -28,6 +28,8 @@ const EXPLAINED_WITHIN: Duration = Duration::from_secs(1);
 pub(crate) struct SessionsAnswer {
     #[serde(flatten)]
     origin: Origin,
+    /// Which state folder it speaks from.
+    state_id: String,
     stamp: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     ask: Option<String>,
@@ -62,7 +64,8 @@ impl Runner {
             (known.sessions.values().cloned().collect::<Vec<_>>(), ended)
         };
         let tracked = self.with_usage(&sessions).await;
-        SessionsAnswer { complete: origin.ready, origin, stamp, ask, tracked, ended }
+        let state_id = self.dir().state_id.clone();
+        SessionsAnswer { complete: origin.ready, origin, state_id, stamp, ask, tracked, ended }
     }
 
     async fn with_usage(&self, sessions: &[Arc<Engine>]) -> Vec<TrackedSession> {

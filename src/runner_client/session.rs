@@ -97,6 +97,7 @@ mod tests {
             token_file: None,
             identity: speaks_protocol.then(|| "mac-mini".to_owned()),
             epoch: speaks_protocol.then_some(7),
+            state_id: None,
             speaks_protocol,
         }
     }

@@ -16,6 +16,8 @@ pub struct Target {
     pub token_file: Option<String>,
     /// The identity that its answers must show; none accepts any.
     pub identity: Option<String>,
+    /// The state folder that its tracked sets must not contradict; none accepts any.
+    pub state_id: Option<String>,
     /// The highest epoch that it has shown.
     pub epoch: Option<i64>,
     /// It has spoken the protocol: a bare answer is none.
@@ -29,6 +31,7 @@ impl From<&Runner> for Target {
             url: runner.url.clone(),
             token_file: runner.token_file.clone(),
             identity: runner.identity.clone(),
+            state_id: runner.state_id.clone(),
             epoch: runner.epoch,
             speaks_protocol: runner.protocol.is_some(),
         }
@@ -42,6 +45,7 @@ impl Target {
         Expected {
             ask: ask.to_owned(),
             runner_id: self.identity.clone(),
+            state_id: self.state_id.clone(),
             epoch: self.epoch,
             speaks_protocol: self.speaks_protocol,
         }
@@ -52,6 +56,7 @@ impl Target {
     pub fn seen(&self, set: &TrackedSet) -> Self {
         Self {
             identity: set.runner_id.clone().or_else(|| self.identity.clone()),
+            state_id: set.state_id.clone().or_else(|| self.state_id.clone()),
             epoch: set.epoch.max(self.epoch),
             speaks_protocol: self.speaks_protocol || set.protocol.is_some(),
             ..self.clone()

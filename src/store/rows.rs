@@ -149,6 +149,7 @@ pub(super) struct RunnerRow {
     epoch: Option<i64>,
     protocol: Option<i64>,
     identity: Option<String>,
+    state_id: Option<String>,
     require_conditional_stop: i64,
 }
 
@@ -165,6 +166,7 @@ impl Plain for RunnerRow {
             epoch: self.epoch,
             protocol: self.protocol,
             identity: self.identity,
+            state_id: self.state_id,
             require_conditional_stop: self.require_conditional_stop != 0,
         })
     }

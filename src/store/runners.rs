@@ -12,6 +12,8 @@ use crate::time::{Ms, SECOND, UtcMs};
 pub struct RunnerMemory {
     /// The identity in it; kept once known, until a reset.
     pub identity: Option<String>,
+    /// The state folder it runs on; kept once known, until a reset.
+    pub state_id: Option<String>,
     /// Its epoch; only ever raised.
     pub epoch: Option<i64>,
     /// The version of the protocol that it says; only ever raised.
@@ -20,7 +22,12 @@ pub struct RunnerMemory {
 
 impl From<&TrackedSet> for RunnerMemory {
     fn from(set: &TrackedSet) -> Self {
-        Self { identity: set.runner_id.clone(), epoch: set.epoch, protocol: set.protocol }
+        Self {
+            identity: set.runner_id.clone(),
+            state_id: set.state_id.clone(),
+            epoch: set.epoch,
+            protocol: set.protocol,
+        }
     }
 }
 
@@ -30,7 +37,7 @@ const SEEN_EVERY_MS: Ms = SECOND;
 macro_rules! select_runners {
     ($rest:literal) => {
         concat!(
-            "SELECT id, url, token_file, created_at, last_seen_at, epoch, protocol, identity, \
+            "SELECT id, url, token_file, created_at, last_seen_at, epoch, protocol, identity, state_id, \
              require_conditional_stop FROM runners ",
             $rest
         )
@@ -45,8 +52,8 @@ impl Store {
     /// When the store fails.
     pub async fn add_runner(&self, runner: &Runner) -> Result<(), StoreError> {
         let sql = "INSERT INTO runners (id, url, token_file, created_at, last_seen_at, epoch, protocol, identity,
-                       require_conditional_stop)
-                   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+                       state_id, require_conditional_stop)
+                   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
                    ON CONFLICT (id) DO UPDATE SET url = excluded.url, token_file = excluded.token_file,
                        require_conditional_stop = excluded.require_conditional_stop";
         let query = sqlx::query(sql)
@@ -58,6 +65,7 @@ impl Store {
             .bind(runner.epoch)
             .bind(runner.protocol)
             .bind(&runner.identity)
+            .bind(&runner.state_id)
             .bind(i64::from(runner.require_conditional_stop));
         query.execute(self.writer()).await.at(self)?;
         Ok(())
@@ -72,13 +80,13 @@ impl Store {
         Ok(query.execute(self.writer()).await.at(self)?.rows_affected() == 1)
     }
 
-    /// Forgets identity, epoch and protocol of a runner, so that what answers next is accepted; false when it is not
-    /// enrolled.
+    /// Forgets identity, state folder, epoch and protocol of a runner, so that what answers next is accepted; false when
+    /// it is not enrolled.
     ///
     /// # Errors
     /// When the store fails.
     pub async fn reset_runner(&self, id: &Id) -> Result<bool, StoreError> {
-        let sql = "UPDATE runners SET identity = NULL, epoch = NULL, protocol = NULL WHERE id = $1";
+        let sql = "UPDATE runners SET identity = NULL, state_id = NULL, epoch = NULL, protocol = NULL WHERE id = $1";
         let query = sqlx::query(sql).bind(id.as_str());
         Ok(query.execute(self.writer()).await.at(self)?.rows_affected() == 1)
     }
@@ -123,19 +131,22 @@ impl Store {
         Ok(())
     }
 
-    /// Remembers what an accepted answer tells, and that a connection succeeded. Where another identity is remembered,
-    /// nothing is written: that answer should not have been accepted.
+    /// Remembers what an accepted answer tells, and that a connection succeeded. Where another identity or
+    /// state folder is remembered, nothing is written: that answer should not have been accepted.
     ///
     /// # Errors
     /// When the store fails.
     pub async fn remember_runner(&self, id: &Id, memory: RunnerMemory, now: UtcMs) -> Result<(), StoreError> {
         let sql = "UPDATE runners SET
                 identity = COALESCE(identity, $2),
+                state_id = COALESCE(state_id, $7),
                 epoch = CASE WHEN epoch >= $3 THEN epoch ELSE COALESCE($3, epoch) END,
                 protocol = CASE WHEN protocol >= $4 THEN protocol ELSE COALESCE($4, protocol) END,
                 last_seen_at = CASE WHEN last_seen_at >= $5 THEN last_seen_at ELSE $5 END
             WHERE id = $1 AND (identity IS NULL OR identity = COALESCE($2, identity))
+                AND (state_id IS NULL OR state_id = COALESCE($7, state_id))
                 AND (last_seen_at IS NULL OR last_seen_at <= $6 OR (identity IS NULL AND $2 IS NOT NULL)
+                    OR (state_id IS NULL AND $7 IS NOT NULL)
                     OR COALESCE(epoch, -1) < $3 OR COALESCE(protocol, -1) < $4)";
         let query = sqlx::query(sql)
             .bind(id.as_str())
@@ -143,7 +154,8 @@ impl Store {
             .bind(memory.epoch)
             .bind(memory.protocol)
             .bind(now.0)
-            .bind(now.minus(SEEN_EVERY_MS).0);
+            .bind(now.minus(SEEN_EVERY_MS).0)
+            .bind(memory.state_id);
         query.execute(self.writer()).await.at(self)?;
         Ok(())
     }

@@ -38,6 +38,7 @@ fn at(url: &str) -> Target {
         url: url.to_owned(),
         token_file: None,
         identity: None,
+        state_id: None,
         epoch: None,
         speaks_protocol: false,
     }

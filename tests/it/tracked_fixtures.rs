@@ -19,6 +19,7 @@ impl Head {
         let expected = Expected {
             ask: "r4nd0m".to_owned(),
             runner_id: Some("mac-mini".to_owned()),
+            state_id: None,
             epoch: Some(7),
             speaks_protocol: false,
         };
@@ -39,6 +40,7 @@ impl Head {
             ("content-encoding", _) => self.content_encoding = Some(value.to_owned()),
             ("age", _) => self.age = Some(value.to_owned()),
             ("expected-runner", "none") => self.expected.runner_id = None,
+            ("expected-state", _) => self.expected.state_id = Some(value.to_owned()),
             ("speaks-protocol", "true") => self.expected.speaks_protocol = true,
             _ => panic!("fixtures/tracked/README.md knows no {name}: {value}"),
         }
@@ -85,7 +87,8 @@ fn summary(set: &TrackedSet) -> String {
     let ended: Vec<String> =
         set.ended.iter().map(|one| format!("{}@{} {}", one.session_id, one.generation, one.reason)).collect();
     let TrackedSet { protocol, runner_id, epoch, stamp, .. } = set;
-    format!("{tracked:?} ended {ended:?} of {runner_id:?} protocol {protocol:?} epoch {epoch:?} stamp {stamp:?}")
+    let state = set.state_id.as_ref().map_or(String::new(), |state_id| format!(" state {state_id}"));
+    format!("{tracked:?} ended {ended:?} of {runner_id:?} protocol {protocol:?} epoch {epoch:?} stamp {stamp:?}{state}")
 }
 
 /// The named bad replies conclude nothing, the good ones are served, and each says why in a sentence for a person.

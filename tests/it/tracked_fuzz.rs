@@ -134,6 +134,7 @@ fn expected() -> Expected {
     Expected {
         ask: "r4nd0m".to_owned(),
         runner_id: Some("mac-mini".to_owned()),
+        state_id: None,
         epoch: Some(7),
         speaks_protocol: false,
     }
@@ -149,7 +150,9 @@ fn check(body: &[u8], set: &TrackedSet) -> Result<(), String> {
     let object = tree.as_object().ok_or("no object")?;
     let listed = object.get("tracked").and_then(|tracked| tracked.as_array()).ok_or("no list")?;
     let keys = top_level_keys(std::str::from_utf8(body).map_err(|error| error.to_string())?);
-    for key in ["tracked", "complete", "ready", "ask", "runner_id", "epoch", "protocol", "error", "next_page"] {
+    for key in
+        ["tracked", "complete", "ready", "ask", "runner_id", "state_id", "epoch", "protocol", "error", "next_page"]
+    {
         let times = keys.iter().filter(|seen| *seen == key).count();
         if times != usize::from(object.contains_key(key)) {
             return Err(format!("{key} is there {times} times"));

@@ -194,6 +194,7 @@ fn runner_row(name: &str, url: String, secret: &Path) -> anyhow::Result<Runner> 
         last_seen_at: None,
         epoch: None,
         protocol: None,
+        state_id: None,
         identity: Some(name.to_owned()),
         require_conditional_stop: false,
     })

@@ -54,6 +54,7 @@ async fn add(tools: &Tools, wish: AddRunner) -> anyhow::Result<Outcome> {
         last_seen_at: None,
         epoch: None,
         protocol: None,
+        state_id: None,
         require_conditional_stop,
         id,
     };

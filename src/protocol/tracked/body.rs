@@ -9,7 +9,8 @@ use crate::protocol::tracked::element::Element;
 use crate::protocol::untrusted::{Field, Fields, Piece, Read};
 
 /// The keys that stand beside the two lists and mean something.
-const KEYS: &[&str] = &["complete", "ready", "error", "next_page", "ask", "runner_id", "epoch", "protocol", "stamp"];
+const KEYS: &[&str] =
+    &["complete", "ready", "error", "next_page", "ask", "runner_id", "state_id", "epoch", "protocol", "stamp"];
 
 /// The answer's object, every known key read once.
 #[derive(Default)]

@@ -37,6 +37,8 @@ pub struct Expected {
     pub ask: String,
     /// The runner that should answer; none accepts any.
     pub runner_id: Option<String>,
+    /// The state folder it has shown; none accepts any.
+    pub state_id: Option<String>,
     /// The highest epoch it has shown.
     pub epoch: Option<i64>,
     /// It has spoken the protocol before, so a bare answer is none.
@@ -50,6 +52,8 @@ pub struct TrackedSet {
     pub protocol: Option<i64>,
     /// The identity it showed.
     pub runner_id: Option<String>,
+    /// The state folder it runs on, if it said so: another one knows nothing of the engines of the first.
+    pub state_id: Option<String>,
     /// The epoch it showed.
     pub epoch: Option<i64>,
     /// What a stop must copy to show how fresh its reason is; only of a runner that speaks the protocol.
@@ -76,11 +80,11 @@ pub enum Reading {
 /// It is a tracked set if, and only if, all of this holds: the status is 200 and no cache, encoding or content type other
 /// than JSON stood in between; the body is one JSON object in UTF-8; `tracked` is there once and is a list of session
 /// ids or of objects with a `session_id`; and where they are there, each once, `complete` and `ready` are true, `error`
-/// and `next_page` are null, `ask` is the one asked, `runner_id` the one expected and `epoch` not lower than the highest
-/// seen. A runner that says `protocol`, or has ever said it, must send all of them, and a stamp. Versions above this
+/// and `next_page` are null, `ask` is the one asked, `runner_id` and `state_id` the ones expected and `epoch` not lower
+/// than the highest seen. A runner that says `protocol`, or has ever said it, must send all of them but `state_id`, and a stamp. Versions above this
 /// build's are read the same way: the protocol only grows.
 ///
-/// Only an answer that is sound in every other respect is [`Reading::Unknown`] for its `runner_id` or `epoch`.
+/// Only an answer that is sound in every other respect is [`Reading::Unknown`] for its `runner_id`, `state_id` or `epoch`.
 #[must_use]
 pub fn read_tracked(answer: &Answer<'_>, expected: &Expected) -> Reading {
     match recognise(answer, expected) {
@@ -108,6 +112,7 @@ fn recognise(answer: &Answer<'_>, expected: &Expected) -> Result<TrackedSet, Str
     Ok(TrackedSet {
         protocol,
         runner_id: said("runner_id"),
+        state_id: said("state_id"),
         stamp: said("stamp").filter(|_| protocol.is_some()),
         epoch: fields.get("epoch").and_then(Field::as_int),
         tracked,
@@ -121,6 +126,15 @@ fn another(set: &TrackedSet, expected: &Expected) -> Option<String> {
         && shown != known
     {
         return Some(format!("the runner that answers calls itself {}, not {known:?}", quoted(shown)));
+    }
+    if let (Some(shown), Some(known)) = (&set.state_id, &expected.state_id)
+        && shown != known
+    {
+        return Some(
+            "the runner's state folder was lost or replaced, so it may not know engines that still run: see to them, then \
+             say `sexton runners reset ID`"
+                .to_owned(),
+        );
     }
     match (set.epoch, expected.epoch) {
         (Some(shown), Some(highest)) if shown < highest => Some(format!(
@@ -179,6 +193,7 @@ fn check_claims(fields: &Fields, expected: &Expected) -> Result<(), String> {
     }
     claim(fields, "ask", "the one asked", |field| *field == Field::Text(expected.ask.clone()))?;
     claim(fields, "runner_id", "a runner's name", |field| matches!(field, Field::Text(name) if !name.is_empty()))?;
+    claim(fields, "state_id", "an id", |field| matches!(field, Field::Text(name) if Id::fits(name)))?;
     claim(fields, "epoch", "a whole number", |field| field.as_int().is_some_and(|epoch| epoch >= 0))?;
     claim(fields, "protocol", "a number from 1", |field| field.as_int().is_some_and(|version| version >= 1))?;
     claim(fields, "stamp", "there once", |field| *field != Field::Twice)

@@ -285,3 +285,30 @@ async fn a_state_folder_has_one_runner_and_one_name() {
     let refused = TestRunner::open(home, |_| ()).await.err().unwrap().to_string();
     assert!(refused.contains("epoch is damaged"), "a lost epoch is never guessed: {refused}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_state_folder_keeps_its_id_and_a_lost_one_is_told_from_it() {
+    let state_id = async |home| {
+        let runner = TestRunner::open(home, |_| ()).await.unwrap();
+        let told = runner.list().await["state_id"].as_str().unwrap().to_owned();
+        (told, runner.stop().await)
+    };
+    let (first, home) = state_id(home_of_a_past_life().await).await;
+    let (again, home) = state_id(home).await;
+    assert_eq!(again, first);
+
+    // A folder from before there was an id gets one, and keeps its mark.
+    let path = home.path().join("state/identity.json");
+    let mut identity: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    let mark = identity["mark"].clone();
+    identity.as_object_mut().unwrap().remove("state_id").unwrap();
+    std::fs::write(&path, identity.to_string()).unwrap();
+    let (given, home) = state_id(home).await;
+    let (kept, home) = state_id(home).await;
+    let identity: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    assert_eq!((&kept, &identity["mark"]), (&given, &mark));
+
+    std::fs::remove_dir_all(home.path().join("state")).unwrap();
+    let (lost, _home) = state_id(home).await;
+    assert_ne!(lost, kept);
+}

@@ -242,7 +242,7 @@ async fn what_a_runner_showed_is_remembered_upwards_until_a_reset() {
     let (_folder, store) = new_store().await;
     store.add_runner(&runner("mac")).await.unwrap();
     let show = async |identity: &str, epoch, protocol, at: UtcMs| {
-        let memory = RunnerMemory { identity: Some(identity.to_owned()), epoch, protocol };
+        let memory = RunnerMemory { identity: Some(identity.to_owned()), state_id: None, epoch, protocol };
         store.remember_runner(&id("mac"), memory, at).await.unwrap();
         let row = store.find_runner(&id("mac")).await.unwrap().unwrap();
         (row.identity.unwrap_or_default(), row.epoch, row.protocol, row.last_seen_at)
@@ -259,6 +259,32 @@ async fn what_a_runner_showed_is_remembered_upwards_until_a_reset() {
     assert!(store.reset_runner(&id("mac")).await.unwrap());
     assert_eq!(show("m2", Some(1), None, NOON).await, ("m2".to_owned(), Some(1), None, Some(NOON.plus(MINUTE))));
     assert!(store.remove_runner(&id("mac")).await.unwrap() && store.list_runners().await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn the_state_folder_a_runner_showed_is_kept_until_a_reset() {
+    let (_folder, store) = new_store().await;
+    store.add_runner(&runner("mac")).await.unwrap();
+    let show = async |state_id: Option<&str>, epoch| {
+        let memory = RunnerMemory {
+            identity: Some("mac".to_owned()),
+            state_id: state_id.map(str::to_owned),
+            epoch: Some(epoch),
+            protocol: Some(1),
+        };
+        store.remember_runner(&id("mac"), memory, NOON).await.unwrap();
+        let row = store.find_runner(&id("mac")).await.unwrap().unwrap();
+        (row.state_id, row.epoch)
+    };
+    let kept = |epoch| (Some("one".to_owned()), Some(epoch));
+    assert_eq!(show(None, 1).await, (None, Some(1)));
+    assert_eq!(show(Some("one"), 1).await, kept(1), "news is written at once");
+    assert_eq!(show(Some("two"), 9).await, kept(1), "another folder is not its own");
+    assert_eq!(show(None, 2).await, kept(2), "silence changes nothing");
+    store.add_runner(&sexton::session::Runner { url: "http://mac:7118".to_owned(), ..runner("mac") }).await.unwrap();
+    assert_eq!(show(None, 2).await, kept(2), "nor does a new address");
+    assert!(store.reset_runner(&id("mac")).await.unwrap());
+    assert_eq!(show(Some("two"), 1).await, (Some("two".to_owned()), Some(1)));
 }
 
 #[tokio::test]

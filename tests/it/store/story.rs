@@ -28,7 +28,8 @@ async fn story(store: &Store) {
 
 async fn enrol_a_runner(store: &Store) {
     store.add_runner(&runner("mac")).await.unwrap();
-    let seen = RunnerMemory { identity: Some("mac-mini".to_owned()), epoch: Some(7), protocol: Some(1) };
+    let seen =
+        RunnerMemory { identity: Some("mac-mini".to_owned()), state_id: None, epoch: Some(7), protocol: Some(1) };
     store.remember_runner(&id("mac"), seen, NOON).await.unwrap();
     let row = store.find_runner(&id("mac")).await.unwrap().unwrap();
     assert_eq!((row.identity.as_deref(), row.epoch, row.protocol), (Some("mac-mini"), Some(7), Some(1)));

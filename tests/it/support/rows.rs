@@ -102,6 +102,7 @@ pub(crate) fn runner(name: &str) -> Runner {
         last_seen_at: None,
         epoch: None,
         protocol: None,
+        state_id: None,
         identity: None,
         require_conditional_stop: false,
     }

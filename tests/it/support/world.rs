@@ -111,6 +111,7 @@ impl World {
             last_seen_at: None,
             epoch: None,
             protocol: None,
+            state_id: None,
             identity: Some(name.to_owned()),
             require_conditional_stop: false,
         };

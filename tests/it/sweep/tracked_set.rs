@@ -34,6 +34,7 @@ async fn remember(world: &World, head: &Head) {
     world.store().reset_runner(&runner).await.unwrap();
     let memory = RunnerMemory {
         identity: head.expected.runner_id.clone(),
+        state_id: head.expected.state_id.clone(),
         epoch: head.expected.epoch,
         protocol: head.expected.speaks_protocol.then_some(1),
     };
@@ -130,7 +131,7 @@ async fn sweep_with(name: &str, answering: Answering) -> SweepReport {
 }
 
 fn memory() -> RunnerMemory {
-    RunnerMemory { identity: Some("mac-mini".to_owned()), epoch: Some(1), protocol: None }
+    RunnerMemory { identity: Some("mac-mini".to_owned()), state_id: None, epoch: Some(1), protocol: None }
 }
 
 #[tokio::test]
@@ -190,4 +191,47 @@ async fn a_bad_set_of_one_runner_says_nothing_about_another() {
     assert!(world.read(&kept_row).await.is_open());
     assert_eq!(world.read(&orphan).await.end_reason.as_deref(), Some("orphaned"));
     assert_eq!(report.part(PartName::Orphans).reaped, 1);
+}
+
+/// A runner on a new state folder at the same epoch holds nothing that it knows of; its engines may live on.
+#[tokio::test]
+async fn an_empty_set_from_another_state_folder_closes_nothing_until_a_reset() {
+    let world = World::new().await;
+    let runner = world.runner().await;
+    runner.script().state_id = Some("first".to_owned());
+    let living = world.held(&runner, "living", HOUR).await;
+    let idle = world.session("idle", 7 * HOUR, |row| row.runner_id = id("mac-mini")).await;
+    runner.hold_engine(&idle.id, idle.generation, crate::support::world::silent(HOUR));
+    assert_eq!(world.sweep().await.runners[0].state, RunnerState::Live);
+    let epoch = runner.script().epoch;
+
+    runner.script().state_id = Some("second".to_owned());
+    runner.script().engines.clear();
+    for _ in 0..2 {
+        let report = world.sweep().await;
+        assert_eq!(report.runners[0].state, RunnerState::Unknown, "{:?}", report.runners);
+        assert!(report.runners[0].why.as_ref().is_some_and(|why| why.contains("sexton runners reset")));
+        assert_eq!(kept(report.part(PartName::Orphans), Verdict::RunnerUnknown), 2);
+        assert_all_open(&world, &[living.clone(), idle.clone()], "another folder").await;
+        world.store().clear_postponed().await.unwrap();
+    }
+    assert_eq!((runner.script().epoch, runner.calls_of(Verb::End).len()), (epoch, 0));
+
+    assert!(world.store().reset_runner(&id("mac-mini")).await.unwrap());
+    let report = world.sweep().await;
+    assert_eq!(report.runners[0].state, RunnerState::Live, "{:?}", report.runners);
+    assert_eq!(world.read(&living).await.end_reason.as_deref(), Some("orphaned"));
+}
+
+/// Silence about the state folder is no other folder.
+#[tokio::test]
+async fn a_runner_that_no_longer_tells_its_state_folder_is_believed() {
+    let world = World::new().await;
+    let runner = world.runner().await;
+    runner.script().state_id = Some("first".to_owned());
+    let living = world.held(&runner, "living", HOUR).await;
+    assert_eq!(world.sweep().await.runners[0].state, RunnerState::Live);
+    runner.script().state_id = None;
+    assert_eq!(world.sweep().await.runners[0].state, RunnerState::Live);
+    assert!(world.read(&living).await.is_open());
 }

@@ -176,6 +176,7 @@ impl FakeRunner {
             last_seen_at: None,
             epoch: None,
             protocol: None,
+            state_id: None,
             identity: None,
             require_conditional_stop: false,
         }

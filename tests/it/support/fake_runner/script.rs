@@ -176,6 +176,8 @@ type Key = (Verb, Option<Id>);
 pub(crate) struct Script {
     pub(crate) runner_id: Id,
     pub(crate) epoch: i64,
+    /// The state folder that it says it runs on; none says nothing.
+    pub(crate) state_id: Option<String>,
     pub(crate) ready: bool,
     pub(crate) complete: bool,
     /// It is one that someone else wrote.
@@ -202,6 +204,7 @@ impl Script {
         Self {
             runner_id: "mac-mini".parse().unwrap(),
             epoch: 1,
+            state_id: None,
             ready: true,
             complete: true,
             foreign: false,

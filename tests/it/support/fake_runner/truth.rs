@@ -71,11 +71,12 @@ impl Script {
             .map(|(at, record)| Ended { ended_ago_ms: Some(clock.elapsed() - at), ..record.clone() })
             .collect();
         let stamp = format!("{}:{}", self.epoch, clock.elapsed());
-        self.say(
-            200,
-            &json!({"stamp": stamp, "ask": ask, "complete": self.complete && self.ready,
-                "tracked": self.tracked(clock.awake()), "ended": ended}),
-        )
+        let mut fields = json!({"stamp": stamp, "ask": ask, "complete": self.complete && self.ready,
+            "tracked": self.tracked(clock.awake()), "ended": ended});
+        if let Some(state_id) = &self.state_id {
+            merge(&mut fields, &json!({"state_id": state_id}));
+        }
+        self.say(200, &fields)
     }
 
     fn tracked(&self, awake: Ms) -> Vec<TrackedSession> {
