@@ -57,7 +57,9 @@ pub async fn start(tools: &Tools, wish: &StartWish, actor: &Actor) -> Result<Sta
     };
     let reason = match touch_once(tools, &open, ActivityKind::Start).await? {
         Heard::Ended(reason) => reason,
-        heard => return reused(tools, &open, heard).await,
+        heard @ (Heard::Yes | Heard::Unreached | Heard::NotTracked | Heard::Generation) => {
+            return reused(tools, &open, heard).await;
+        }
     };
     close_if_ended(tools, &open).await?;
     match open_row(tools, wish, actor).await? {
