@@ -39,6 +39,7 @@ pub(super) async fn readyz(State(api): State<Shared>) -> Result<Json<Probe>, Api
 
 /// Finds what keeps the worker from its work.
 async fn check(api: &Api) -> Result<(), ApiError> {
+    api.tools().store.check_in_place().await?;
     if api.tools().store.count_tokens().await? == 0 {
         return Err(ApiError::new(ErrorCode::NoToken, NO_TOKEN));
     }

@@ -7,6 +7,7 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+use crate::activity::Heard;
 use crate::api::access::Caller;
 use crate::api::body::{Body, Query};
 use crate::api::error::{ApiError, ErrorCode};
@@ -99,14 +100,16 @@ pub(super) async fn ensure(
         engine: wish.engine,
         args: Vec::new(),
     };
-    let Started { session, opened } = start(&api, &wish).await?;
+    let Started { session, opened, .. } = start(&api, &wish).await?;
     Ok(Json(Ensured { session, opened }))
 }
 
-/// Starts an engine, or uses the one that is there; its runner has heard of it either way.
+/// Starts an engine, or uses the one that is there. Where the runner did not hear of that use, the next one tells it.
 async fn start(api: &Api, wish: &StartWish) -> Result<Started, ApiError> {
     let started = verbs::start(api.tools(), wish, &person(api.tools(), &wish.owner)).await?;
-    api.worker.recorder.hear(&started.session);
+    if started.heard == Heard::Yes {
+        api.worker.recorder.hear(&started.session);
+    }
     Ok(started)
 }
 

@@ -12,6 +12,7 @@ mod error;
 mod holds;
 mod imports;
 mod open;
+mod place;
 #[cfg(test)]
 mod plans;
 mod retention;
@@ -44,6 +45,7 @@ pub use timeline::EntryFilter;
 pub use tokens::Token;
 
 use error::At;
+use place::Place;
 
 /// A stored time further ahead than this is a clock's mistake.
 pub const FUTURE_SLACK_MS: crate::time::Ms = crate::time::MINUTE;
@@ -60,6 +62,8 @@ pub struct Store {
 struct Inner {
     /// What people call it: the file's path.
     name: String,
+    /// Which file it is.
+    place: Place,
     /// One connection, so that writers of this process queue here and not on the file's lock.
     writer: SqlitePool,
     readers: SqlitePool,

@@ -11,6 +11,7 @@ use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions, Connection, SqliteConnection, SqlitePool};
 
+use crate::store::place::Place;
 use crate::store::{Inner, Store, StoreError};
 
 static MIGRATIONS: Migrator = sqlx::migrate!("migrations/sqlite");
@@ -39,6 +40,8 @@ impl Store {
         // Held until the schema stands: SQLite's own migrations take no lock across processes.
         let lock = lock(&path, &name).await?;
         make_file(&path).map_err(|why| StoreError::unusable(&name, why))?;
+        let place =
+            Place::of(&path).map_err(|why| StoreError::unusable(&name, format!("it cannot be looked at ({why})")))?;
         let writer = connect(&path, &name).await?;
         if let Err(error) = prepare(&writer, &name).await {
             writer.close().await;
@@ -48,7 +51,7 @@ impl Store {
         let options = base_options(&path).pragma("query_only", "ON");
         let readers =
             SqlitePoolOptions::new().max_connections(READERS).test_before_acquire(false).connect_lazy_with(options);
-        Ok(Self { inner: Arc::new(Inner { name, writer, readers }) })
+        Ok(Self { inner: Arc::new(Inner { name, place, writer, readers }) })
     }
 }
 

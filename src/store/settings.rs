@@ -39,13 +39,14 @@ impl Store {
         query.fetch_optional(self.reader()).await.at(self)
     }
 
-    /// Writes a setting.
+    /// Writes a setting, in a transaction as everything that a pass writes.
     ///
     /// # Errors
-    /// When the store fails.
+    /// When the store fails; then the setting is as it was.
     pub async fn set_setting(&self, name: &str, value: &str) -> Result<(), StoreError> {
-        sqlx::query(SET).bind(name).bind(value).execute(self.writer()).await.at(self)?;
-        Ok(())
+        let mut tx = self.begin().await?;
+        sqlx::query(SET).bind(name).bind(value).execute(&mut *tx).await.at(self)?;
+        tx.commit().await.at(self)
     }
 
     /// Deletes a setting; false when it was not there.

@@ -94,15 +94,21 @@ async fn heard_runner_of(tools: &Tools, runner: &Id) -> Result<(Target, Option<T
 /// When the engine has ended (the row is closed then), the runner holds none or another start, or the store fails. This
 /// was no use of the session then.
 async fn tell(tools: &Tools, session: &Session, kind: ActivityKind) -> Result<(), VerbError> {
+    let heard = tell_runner(tools, session, kind).await?;
+    if let Heard::Ended(reason) = heard {
+        close_if_ended(tools, session).await?;
+        return Err(VerbError::Ended { id: session.id.clone(), reason });
+    }
+    not_held(session, &heard).map_or(Ok(()), Err)
+}
+
+/// Returns what is said about an open row whose runner holds no engine for it, or another start of it.
+fn not_held(session: &Session, heard: &Heard) -> Option<VerbError> {
     let (id, runner) = (&session.id, &session.runner_id);
-    match tell_runner(tools, session, kind).await? {
-        Heard::Yes | Heard::Unreached => Ok(()),
-        Heard::Ended(reason) => {
-            close_if_ended(tools, session).await?;
-            Err(VerbError::Ended { id: id.clone(), reason })
-        }
-        Heard::NotTracked => Err(VerbError::Runner(format!("runner {runner} holds no engine for session {id}"))),
-        Heard::Generation => Err(VerbError::Conflict(format!("runner {runner} holds another start of session {id}"))),
+    match heard {
+        Heard::NotTracked => Some(VerbError::Runner(format!("runner {runner} holds no engine for session {id}"))),
+        Heard::Generation => Some(VerbError::Conflict(format!("runner {runner} holds another start of session {id}"))),
+        Heard::Yes | Heard::Unreached | Heard::Ended(_) => None,
     }
 }
 

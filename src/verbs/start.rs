@@ -8,7 +8,7 @@ use crate::store::{Close, Guard, Inserted};
 use crate::time::UtcMs;
 use crate::timeline::{self, Actor};
 use crate::tools::Tools;
-use crate::verbs::{VerbError, close_if_ended, find_open, runner_of};
+use crate::verbs::{VerbError, close_if_ended, find_open, not_held, runner_of};
 use crate::verdict::Verdict;
 
 /// The longest path of a repo.
@@ -36,6 +36,8 @@ pub struct Started {
     pub session: Session,
     /// Whether this call opened it; false when the owner had it open in that repo.
     pub opened: bool,
+    /// What its runner said: that it started the engine, or to the touch of one that was there. It counts as a use.
+    pub heard: Heard,
 }
 
 /// Starts an engine, or returns the session that the owner has open in that repo already, which is a use of it.
@@ -43,8 +45,9 @@ pub struct Started {
 /// Where that one's runner says that its engine has ended, its row is closed and a new session opened.
 ///
 /// # Errors
-/// When the repo is no absolute path, the owner has another engine open there, the runner cannot start it (the row is closed as `start_failed`, unless
-/// nobody knows whether the engine runs: then the next passes settle it), or the store fails.
+/// When the repo is no absolute path, the owner has another engine open there, the runner of the open one holds no engine
+/// for it or another start (the row stays for the next passes), the runner cannot start it (the row is closed as
+/// `start_failed`, unless nobody knows whether the engine runs: then the next passes settle it), or the store fails.
 pub async fn start(tools: &Tools, wish: &StartWish, actor: &Actor) -> Result<Started, VerbError> {
     check_repo(&wish.repo)?;
     let target = runner_of(tools, &wish.runner_id).await?;
@@ -52,13 +55,25 @@ pub async fn start(tools: &Tools, wish: &StartWish, actor: &Actor) -> Result<Sta
         Ok(session) => return launch(tools, &target, (&session, actor), wish).await,
         Err(open) => open,
     };
-    let Heard::Ended(reason) = touch_once(tools, &open, ActivityKind::Start).await? else {
-        return Ok(Started { session: find_open(tools, &open.id).await?, opened: false });
+    let reason = match touch_once(tools, &open, ActivityKind::Start).await? {
+        Heard::Ended(reason) => reason,
+        heard @ (Heard::Yes | Heard::Unreached | Heard::NotTracked | Heard::Generation) => {
+            return reused(tools, &open, heard).await;
+        }
     };
     close_if_ended(tools, &open).await?;
     match open_row(tools, wish, actor).await? {
         Ok(session) => launch(tools, &target, (&session, actor), wish).await,
         Err(_) => Err(VerbError::Ended { id: open.id, reason }),
+    }
+}
+
+/// Returns the session that was there, unless its runner says that it holds no such engine.
+async fn reused(tools: &Tools, open: &Session, heard: Heard) -> Result<Started, VerbError> {
+    let session = find_open(tools, &open.id).await?;
+    match not_held(&session, &heard) {
+        Some(error) => Err(error),
+        None => Ok(Started { session, opened: false, heard }),
     }
 }
 
@@ -160,7 +175,7 @@ async fn opened(tools: &Tools, session: &Session, engine: Option<&TrackedSession
     if let Some(id) = engine.and_then(|engine| engine.engine_session_id.as_deref()) {
         tools.store.set_engine_session_id(&session.id, session.generation, id).await?;
     }
-    Ok(Started { session: find_open(tools, &session.id).await?, opened: true })
+    Ok(Started { session: find_open(tools, &session.id).await?, opened: true, heard: Heard::Yes })
 }
 
 /// Closes the row of an engine that certainly does not run, and tells why.

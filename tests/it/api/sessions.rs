@@ -49,6 +49,35 @@ async fn a_session_whose_engine_has_ended_is_opened_anew() {
 }
 
 #[tokio::test]
+async fn a_reuse_that_the_runner_did_not_hear_of_is_told_with_the_next_use() {
+    let host = Host::new().await;
+    let runner = host.world.runner().await;
+    let wish = json!({"repo": "/src/app", "engine": "fake"});
+    let first = host.post("/v1/sessions", wish.clone()).await.ok();
+    host.world.clock.advance(HOUR);
+    runner.answer_once(Verb::Touch, None, Answering::Reset);
+    assert_eq!(host.post("/v1/sessions", wish).await.ok()["opened"], false);
+    let before = runner.calls_of(Verb::Touch).len();
+
+    let path = format!("/v1/sessions/{}/activity", first["session"]["id"].as_str().unwrap());
+    host.post(&path, json!({"kind": "capture"})).await.ok();
+
+    assert_eq!(runner.calls_of(Verb::Touch).len(), before + 1);
+}
+
+#[tokio::test]
+async fn a_session_that_its_runner_does_not_hold_is_not_said_to_be_open() {
+    let host = Host::new().await;
+    let _runner = host.world.runner().await;
+    let row = host.world.session("lost", HOUR, |row| row.owner_id = Some("me".to_owned())).await;
+
+    let answer = host.post("/v1/sessions", json!({"repo": row.repo, "engine": row.engine})).await;
+
+    assert_eq!(answer.code(), "runner");
+    assert!(host.world.read(&row).await.is_open(), "the next passes settle it");
+}
+
+#[tokio::test]
 async fn a_wish_that_makes_no_sense_is_refused_and_starts_nothing() {
     let host = Host::new().await;
     assert_eq!(host.post("/v1/sessions", json!({"repo": "/r", "engine": "fake"})).await.code(), "invalid");

@@ -19,5 +19,6 @@ mod starting;
 mod stop_failed;
 mod strays;
 mod tracked_set;
+mod unwritable;
 mod without;
 mod worlds;
