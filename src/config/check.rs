@@ -58,12 +58,19 @@ fn beyond_loopback(key: &str, address: SocketAddr) -> String {
     )
 }
 
+/// Runners refuse limits that are longer than ten years.
+const LONGEST: i64 = 10 * 365 * 24 * crate::time::HOUR;
+
 /// The windows of the rules fit together.
 fn windows(policy: &PolicyConfig, faults: &mut Vec<String>) {
     let idle = policy.idle_after;
     let shown = |span: Span| compact(span.0);
     if idle.0 < SECOND {
         faults.push(format!("policy.idle_after is {}: it must be at least 1s", shown(idle)));
+    }
+    let longest = [policy.idle_after, policy.advanced.awaiting_after, policy.advanced.background_max];
+    if let Some(span) = longest.into_iter().find(|span| span.0 > LONGEST) {
+        faults.push(format!("policy: {} is longer than ten years; runners refuse such a limit", shown(span)));
     }
     if policy.activity_throttle.0 > idle.0 / 4 {
         faults.push(format!(

@@ -68,10 +68,12 @@ pub async fn start(tools: &Tools, wish: &StartWish, actor: &Actor) -> Result<Sta
     }
 }
 
-/// Returns the session that was there, unless its runner says that it holds no such engine.
+/// Returns the session that was there, unless its runner says that it holds no such engine; one that is being started by
+/// somebody else just now need not be there yet.
 async fn reused(tools: &Tools, open: &Session, heard: Heard) -> Result<Started, VerbError> {
     let session = find_open(tools, &open.id).await?;
-    match not_held(&session, &heard) {
+    let not_held = not_held(&session, &heard).filter(|_| session.status != Status::Starting);
+    match not_held {
         Some(error) => Err(error),
         None => Ok(Started { session, opened: false, heard }),
     }
