@@ -4,8 +4,8 @@
 //! [`Clock::awake`] stands still while the machine sleeps (how long was an engine silent?), and
 //! [`Clock::elapsed`] runs on in sleep (how old is this answer?).
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use crate::time::{Ms, UtcMs};
 
@@ -45,9 +45,15 @@ impl Clock for SystemClock {
     }
 
     fn boot_id(&self) -> String {
-        std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
-            .map_or_else(|_| "unknown".to_owned(), |id| id.trim().to_owned())
+        // No process outlives a boot, so one look is enough.
+        static BOOT_ID: OnceLock<String> = OnceLock::new();
+        BOOT_ID.get_or_init(read_boot_id).clone()
     }
+}
+
+fn read_boot_id() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
+        .map_or_else(|_| "unknown".to_owned(), |id| id.trim().to_owned())
 }
 
 fn read(clock: rustix::time::ClockId) -> Ms {

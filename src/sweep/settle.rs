@@ -128,14 +128,18 @@ async fn settle_start(pass: &Pass, session: &Session, report: &mut PartReport) -
     Ok(())
 }
 
+/// Closes a row whose engine never started, or says that it would.
+///
+/// What must be true before: the row was past `start_timeout` already when its runner was asked, and that runner, live in
+/// this pass, lists no engine for the session under any generation. The store checks that the row is as it was read.
 async fn close_failed_start(
     pass: &Pass,
     session: &Session,
     observed: &Observed,
     report: &mut PartReport,
 ) -> Result<(), StoreError> {
-    if pass.is_paused().await? {
-        report.keep(Verdict::Paused);
+    if let Some(verdict) = pass.hold().await? {
+        report.keep(verdict);
     } else if pass.request.dry_run {
         let why = "Would close its row: its engine never started.";
         report.reap(item(session, Verdict::StartFailed, Action::WouldClose, why));

@@ -29,7 +29,7 @@ pub enum RunnersCommand {
         /// The runner
         id: Id,
     },
-    /// Forget a runner's identity, epoch and protocol, and accept what answers at its URL
+    /// Forget a runner's identity, state folder, epoch and protocol, and accept what answers at its URL
     Reset {
         /// The runner
         id: Id,

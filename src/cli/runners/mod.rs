@@ -89,7 +89,7 @@ async fn reset(tools: &Tools, id: &Id) -> anyhow::Result<Outcome> {
         bail!("no runner {id} is enrolled");
     }
     output::line(format_args!(
-        "Identity, epoch and protocol of runner {id} are forgotten; what answers next is accepted."
+        "Identity, state folder, epoch and protocol of runner {id} are forgotten; what answers next is accepted."
     ))?;
     Ok(Outcome::Done)
 }

@@ -63,15 +63,14 @@ impl History {
             let row = self.world.read(&member.row).await;
             let used = row.last_used().unwrap().max(self.used.lock().unwrap()[&row.id]);
             let kind = self.places[member.place].kind;
-            let free = match self.state_now(member.place, &row.id) {
-                _ if kind == Kind::Hostile => false,
-                None => true,
-                Some(_) if kind == Kind::Foreign => true,
-                Some((generation, state)) => generation == row.generation && is_free(&state),
-            };
             // Where no runner measures silence, only waking time counts; at most all of the sleep came after the last use.
-            let waking = self.world.now().since(used) - self.slept;
-            if row.is_open() && free && waking >= WINDOW {
+            let (free, slept) = match self.state_now(member.place, &row.id) {
+                _ if kind == Kind::Hostile => (false, 0),
+                None => (true, self.slept),
+                Some(_) if kind == Kind::Foreign => (true, self.slept),
+                Some((generation, state)) => (generation == row.generation && is_free(&state), 0),
+            };
+            if row.is_open() && free && self.world.now().since(used) - slept >= WINDOW {
                 due.push(row.id);
             }
         }
