@@ -54,8 +54,12 @@ fn settings(context: &Context) -> anyhow::Result<Settings> {
 
 fn engines(config: &Config) -> std::collections::BTreeMap<String, EngineSpec> {
     let specs = config.engines.iter().map(|(name, engine)| {
-        let spec =
-            EngineSpec { command: engine.command.clone(), env: engine.env.clone(), resume: engine.resume.clone() };
+        let spec = EngineSpec {
+            command: engine.command.clone(),
+            env: engine.env.clone(),
+            resume: engine.resume.clone(),
+            ..EngineSpec::default()
+        };
         (name.clone(), spec)
     });
     specs.collect()

@@ -50,7 +50,7 @@ pub(crate) struct Plan {
     /// The engine's name, a key of the settings.
     pub(crate) name: String,
     /// How it speaks.
-    pub(crate) adapter: Arc<dyn Adapter>,
+    pub(crate) adapter: Box<dyn Adapter>,
     /// What the settings say of it.
     pub(crate) spec: EngineSpec,
     /// The folder to run it in.
@@ -65,8 +65,6 @@ pub(crate) struct Engine {
     pub(crate) id: Id,
     /// The engine's name, a key of the settings.
     pub(crate) engine_name: String,
-    /// How it speaks.
-    pub(crate) adapter: Arc<dyn Adapter>,
     /// What the settings say of it.
     pub(crate) spec: EngineSpec,
     /// The folder it runs in.
@@ -89,6 +87,8 @@ pub(crate) struct Facts {
     pub(crate) generation: i64,
     /// Why it is ending; none while it is not.
     pub(crate) ending: Option<Ending>,
+    /// How it speaks.
+    pub(crate) adapter: Box<dyn Adapter>,
     /// What it is doing.
     pub(crate) doings: Doings,
     /// Its own id of the conversation.
@@ -116,6 +116,7 @@ impl Engine {
         let facts = Facts {
             generation,
             ending: None,
+            adapter: plan.adapter,
             doings: Doings::started(now),
             engine_session_id: None,
             process: None,
@@ -129,7 +130,6 @@ impl Engine {
         let session = Self {
             id,
             engine_name: plan.name,
-            adapter: plan.adapter,
             spec: plan.spec,
             cwd: plan.cwd,
             owner_id: plan.owner_id,
@@ -158,6 +158,14 @@ impl Engine {
             && is_printable(&id)
         {
             facts.engine_session_id = Some(id);
+        }
+    }
+
+    /// Takes note of one line of its output.
+    pub(crate) fn said(&self, line: &[u8], now: Ms) {
+        let exchange = self.facts().adapter.read(line);
+        for event in exchange.events {
+            self.heard(event, now);
         }
     }
 

@@ -165,7 +165,7 @@ impl Runner {
             (tells && !complaints.is_empty()).then_some(complaints),
         ];
         let detail: Vec<String> = sentences.into_iter().flatten().collect();
-        let resume = session.adapter.resume(&session.spec, facts.engine_session_id.as_deref(), &session.cwd);
+        let resume = facts.adapter.resume(&session.spec, facts.engine_session_id.as_deref(), &session.cwd);
         Ended {
             sweep_id: ending.sweep_id,
             exit,

@@ -43,6 +43,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+pub use engines::AdapterKind;
 pub use error::OpenError;
 pub use settings::{EngineSpec, Settings};
 pub use shim::wire::StopGraces;

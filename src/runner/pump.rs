@@ -54,8 +54,10 @@ pub(crate) async fn read(session: Arc<Engine>, stdout: ChildStdout, clock: Arc<d
     let mut lines = Lines::new(stdout, LINE_MOST);
     let part = || session.heard(Event::Output { task: None }, clock.awake());
     while let Ok(Some(line)) = lines.next(part).await {
-        let event = line.map_or(Event::Output { task: None }, |line| session.adapter.parse(line));
-        session.heard(event, clock.awake());
+        match line {
+            Some(line) => session.said(line, clock.awake()),
+            None => part(),
+        }
     }
     session.fell_mute();
 }

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::protocol::Ended;
 use crate::runner::engine::{Ending, Engine, Plan};
-use crate::runner::engines::Lines;
+use crate::runner::engines::adapter;
 use crate::runner::intents::{self, EndIntent, StartIntent};
 use crate::runner::records::{self, Record};
 use crate::runner::shim::wire::{EXIT, Gone, LOCK};
@@ -154,7 +154,7 @@ impl Runner {
             Err(_) => (String::new(), String::new(), None),
         };
         let spec = self.settings().engines.get(&name).cloned().unwrap_or_default();
-        let plan = Plan { name, adapter: Arc::new(Lines), spec, cwd, owner_id };
+        let plan = Plan { name, adapter: adapter(spec.adapter), spec, cwd, owner_id };
         let now = self.settings().clock.awake();
         let (session, _) = Engine::starting(leftover.id.clone(), leftover.generation, plan, now);
         session.fell_mute();

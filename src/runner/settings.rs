@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::clock::Clock;
+use crate::runner::engines::AdapterKind;
 use crate::runner::shim::wire::StopGraces;
 use crate::session::Id;
 use crate::time::{Ms, SECOND};
@@ -57,12 +58,21 @@ impl Settings {
 }
 
 /// One engine of the configuration.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EngineSpec {
+    /// How it speaks.
+    pub adapter: AdapterKind,
     /// The program and its arguments; never given to a shell.
     pub command: Vec<String>,
     /// Environment variables in addition to the few that every engine gets.
     pub env: BTreeMap<String, String>,
     /// The command that takes a conversation up again; `{engine_session_id}` stands for its id. Empty when there is none.
     pub resume: Vec<String>,
+}
+
+impl Default for EngineSpec {
+    fn default() -> Self {
+        let adapter = AdapterKind::Lines;
+        Self { adapter, command: Vec::new(), env: BTreeMap::new(), resume: Vec::new() }
+    }
 }

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use crate::protocol::{Ended, SessionAnswer, StartRequest, variable};
 use crate::runner::engine::{Ending, Engine, Plan};
-use crate::runner::engines::{Adapter, Lines};
+use crate::runner::engines::{Adapter, Opening, adapter};
 use crate::runner::intents::{self, StartIntent};
 use crate::runner::link::Link;
 use crate::runner::pump::Outgoing;
@@ -123,7 +123,7 @@ impl Runner {
     }
 
     async fn launch(&self, request: StartRequest, spec: EngineSpec) -> Result<SessionAnswer, Refusal> {
-        let adapter: Arc<dyn Adapter> = Arc::new(Lines);
+        let adapter = adapter(spec.adapter);
         let command = command(&request, &spec, &*adapter);
         let (env, cwd) = (self.environment(&request, &spec), request.cwd.clone());
         let folder = self.write_down(&request).await?;
@@ -247,10 +247,9 @@ fn fresh(folder: &Path) -> std::io::Result<()> {
     }
 }
 
-/// A conversation that is to be taken up again runs the command for that, where the configuration has one.
 fn command(request: &StartRequest, spec: &EngineSpec, adapter: &dyn Adapter) -> Vec<String> {
-    let resume = adapter.resume(spec, request.engine_session_id.as_deref(), &request.cwd);
-    let mut command = resume.map_or_else(|| spec.command.clone(), |resume| resume.command);
+    let opening = Opening { cwd: request.cwd.clone(), engine_session_id: request.engine_session_id.clone() };
+    let mut command = adapter.command(spec, &opening);
     command.extend(request.args.iter().cloned());
     command
 }

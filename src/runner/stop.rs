@@ -112,12 +112,13 @@ impl Runner {
     }
 
     fn end_intent(&self, session: &Engine, request: &EndRequest) -> EndIntent {
-        let known = session.facts().engine_session_id.clone();
+        let facts = session.facts();
+        let known = facts.engine_session_id.clone();
         EndIntent {
             generation: request.generation,
             reason: request.reason.clone(),
             sweep_id: request.sweep_id.clone(),
-            resume: session.adapter.resume(&session.spec, known.as_deref(), &session.cwd),
+            resume: facts.adapter.resume(&session.spec, known.as_deref(), &session.cwd),
         }
     }
 

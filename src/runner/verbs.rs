@@ -167,7 +167,8 @@ impl Runner {
     async fn deliver(&self, session: &Engine, request: &MessageRequest) -> Result<(), Refusal> {
         let (id, generation) = (&request.session_id, request.generation);
         let (told, taken) = oneshot::channel();
-        let outgoing = Outgoing { bytes: session.adapter.message(&request.text), taken: told };
+        let outgoing =
+            Outgoing { bytes: session.facts().adapter.message(&request.text).write.concat().into_bytes(), taken: told };
         if let Err(tokio::sync::mpsc::error::TrySendError::Full(_)) = session.outgoing.try_send(outgoing) {
             return Err(Refusal::busy(id, generation, "too many messages wait for the engine; none was added"));
         }

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use crate::protocol::ResumeCommand;
-use crate::runner::engines::{Adapter, Event};
+use crate::runner::engines::{Adapter, Event, Exchange, Interrupt, Opening, configured_resume};
 use crate::runner::settings::EngineSpec;
 use crate::time::Ms;
 
@@ -24,8 +24,8 @@ struct Line {
     in_ms: Option<Ms>,
 }
 
-impl Adapter for Lines {
-    fn parse(&self, line: &[u8]) -> Event {
+impl Lines {
+    fn event(line: &[u8]) -> Event {
         let Ok(line) = serde_json::from_slice::<Line>(line) else { return Event::Output { task: None } };
         match (line.kind.as_str(), line.id, line.engine_session_id, line.in_ms) {
             ("session", _, Some(id), _) => Event::Session(id),
@@ -41,17 +41,30 @@ impl Adapter for Lines {
             (_, task, ..) => Event::Output { task },
         }
     }
+}
 
-    fn message(&self, text: &str) -> Vec<u8> {
-        let mut line = serde_json::json!({"type": "message", "text": text}).to_string().into_bytes();
-        line.push(b'\n');
-        line
+impl Adapter for Lines {
+    /// A conversation that is to be taken up again runs the command for that, where the configuration has one.
+    fn command(&self, spec: &EngineSpec, opening: &Opening) -> Vec<String> {
+        let resume = configured_resume(spec, opening.engine_session_id.as_deref(), &opening.cwd);
+        resume.map_or_else(|| spec.command.clone(), |resume| resume.command)
+    }
+
+    fn read(&mut self, line: &[u8]) -> Exchange {
+        Exchange { events: vec![Self::event(line)], write: Vec::new() }
+    }
+
+    fn message(&mut self, text: &str) -> Exchange {
+        let line = serde_json::json!({"type": "message", "text": text});
+        Exchange { events: Vec::new(), write: vec![format!("{line}\n")] }
+    }
+
+    fn interrupt(&mut self) -> Interrupt {
+        Interrupt::Signal
     }
 
     fn resume(&self, spec: &EngineSpec, engine_session_id: Option<&str>, cwd: &str) -> Option<ResumeCommand> {
-        let id = engine_session_id.filter(|_| !spec.resume.is_empty())?;
-        let command = spec.resume.iter().map(|part| part.replace("{engine_session_id}", id)).collect();
-        Some(ResumeCommand { command, cwd: cwd.to_owned() })
+        configured_resume(spec, engine_session_id, cwd)
     }
 }
 
@@ -81,15 +94,15 @@ mod tests {
             ("", Event::Output { task: None }),
         ];
         for (line, expected) in cases {
-            assert_eq!(Lines.parse(line.as_bytes()), expected, "{line}");
+            assert_eq!(Lines::event(line.as_bytes()), expected, "{line}");
         }
-        assert_eq!(Lines.parse(b"\xff\xfe"), Event::Output { task: None });
+        assert_eq!(Lines::event(b"\xff\xfe"), Event::Output { task: None });
     }
 
     #[test]
     fn a_message_is_one_line_whatever_it_says() {
-        let line = Lines.message("two\nlines \"quoted\"");
-        assert_eq!(line.iter().filter(|byte| **byte == b'\n').count(), 1);
+        let exchange = Lines.message("two\nlines \"quoted\"");
+        assert_eq!(exchange.write.concat().matches('\n').count(), 1);
     }
 
     #[test]

@@ -1,4 +1,9 @@
 //! What the runner must know about a kind of engine, behind one small interface: one file per kind.
+//!
+//! An adapter is pure: it is told what the engine wrote and what is wanted of it, and returns what that means and what
+//! is to be written to the engine's input. It reads no clock and does no I/O. What it remembers can be saved and taken
+//! up again by a later life of the runner, which then reads the same lines from the same point: the same memory and the
+//! same lines must give the same answers, byte for byte.
 
 mod lines;
 
@@ -7,6 +12,23 @@ pub(crate) use lines::Lines;
 use crate::protocol::ResumeCommand;
 use crate::runner::settings::EngineSpec;
 use crate::time::Ms;
+use crate::words::words;
+
+words! {
+    /// How an engine speaks.
+    AdapterKind {
+        /// The generic line form.
+        Lines = "lines",
+        /// Claude Code with stream-json on both sides.
+        Claude = "claude",
+        /// The app server of Codex.
+        Codex = "codex",
+        /// A server of OpenCode, behind a bridge that speaks lines.
+        Opencode = "opencode",
+        /// Any agent that speaks the Agent Client Protocol on its standard input and output.
+        Acp = "acp",
+    }
+}
 
 /// What one line of an engine's output says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,14 +60,105 @@ pub(crate) enum Event {
     },
 }
 
-/// How one kind of engine speaks.
-pub(crate) trait Adapter: Send + Sync {
-    /// Reads one line of output; what it does not know is output.
-    fn parse(&self, line: &[u8]) -> Event;
+/// What came of something: what it says about the engine, in order, and what is to be written to its input.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Exchange {
+    /// What it says.
+    pub(crate) events: Vec<Event>,
+    /// Texts for its input, each whole lines with their ends.
+    pub(crate) write: Vec<String>,
+}
 
-    /// Writes a person's message as the bytes that the engine reads.
-    fn message(&self, text: &str) -> Vec<u8>;
+/// What a conversation is opened with.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Opening {
+    /// The folder that the engine runs in.
+    pub(crate) cwd: String,
+    /// The engine's own id of the conversation that is to be taken up again; none begins a fresh one.
+    pub(crate) engine_session_id: Option<String>,
+}
+
+/// How a turn is interrupted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Interrupt {
+    /// By writing this; nothing when no turn is known that could be.
+    Write(Vec<String>),
+    /// By SIGINT to the engine's own process.
+    Signal,
+}
+
+/// How one kind of engine speaks.
+pub(crate) trait Adapter: Send {
+    /// Returns the program and its arguments; a conversation to be taken up again may change them.
+    fn command(&self, spec: &EngineSpec, opening: &Opening) -> Vec<String>;
+
+    /// Returns the variables that it gets from the runner's environment besides those that every engine gets; a name
+    /// that ends with `*` stands for all that begin so.
+    fn passes_on(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Says what is to be written to a fresh engine before anything else.
+    fn greet(&mut self, _opening: &Opening) -> Exchange {
+        Exchange::default()
+    }
+
+    /// Returns whether messages can be written to it. One that greets is ready once the engine has answered.
+    fn is_ready(&self) -> bool {
+        true
+    }
+
+    /// Reads one line of output, without its end; what it does not know is output.
+    fn read(&mut self, line: &[u8]) -> Exchange;
+
+    /// Writes a person's message. Called only when it is ready; the events are what the message means once the engine
+    /// has it, as a turn that it begins.
+    fn message(&mut self, text: &str) -> Exchange;
+
+    /// Says how the running turn is interrupted, without ending the conversation.
+    fn interrupt(&mut self) -> Interrupt;
+
+    /// Writes what ends each background task that is known.
+    fn stop_tasks(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Writes what begins a fresh conversation in the same engine; none when that is not possible.
+    fn clear(&mut self) -> Option<Exchange> {
+        None
+    }
+
+    /// Writes what makes the engine tell its state, where it does so only when asked; called every few seconds.
+    fn ask(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Returns what it remembers, as JSON of at most some kilobytes.
+    fn save(&self) -> serde_json::Value {
+        serde_json::Value::Null
+    }
+
+    /// Takes up what an earlier life saved; what it cannot read it leaves as it is.
+    fn restore(&mut self, _saved: &serde_json::Value) {}
 
     /// Returns how a person takes the conversation up again, where that can be told.
     fn resume(&self, spec: &EngineSpec, engine_session_id: Option<&str>, cwd: &str) -> Option<ResumeCommand>;
+}
+
+/// Makes the adapter of a kind.
+#[must_use]
+pub(crate) fn adapter(kind: AdapterKind) -> Box<dyn Adapter> {
+    match kind {
+        AdapterKind::Lines | AdapterKind::Claude | AdapterKind::Codex | AdapterKind::Opencode | AdapterKind::Acp => {
+            Box::new(Lines)
+        }
+    }
+}
+
+/// Returns the resume command of the configuration with the id put in; none without one or without an id.
+#[must_use]
+pub(crate) fn configured_resume(spec: &EngineSpec, id: Option<&str>, cwd: &str) -> Option<ResumeCommand> {
+    let id = id.filter(|_| !spec.resume.is_empty())?;
+    let command = spec.resume.iter().map(|part| part.replace("{engine_session_id}", id)).collect();
+    Some(ResumeCommand { command, cwd: cwd.to_owned() })
 }
