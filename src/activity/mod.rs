@@ -62,7 +62,8 @@ impl Heard {
 /// When the store cannot say where the runner is.
 pub async fn tell_runner(tools: &Tools, session: &Session, kind: ActivityKind) -> Result<Heard, StoreError> {
     let Some(runner) = tools.store.find_runner(&session.runner_id).await? else { return Ok(Heard::Unreached) };
-    let request = TouchRequest { session_id: session.id.clone(), generation: session.generation, kind };
+    let (session_id, generation) = (session.id.clone(), session.generation);
+    let request = TouchRequest { session_id, generation, kind, owner_id: None };
     Ok(match tools.runners.touch(&Target::from(&runner), &request).await {
         Ok(SessionReply::Done(_)) => Heard::Yes,
         Ok(SessionReply::Ended { reason }) => Heard::Ended(reason),

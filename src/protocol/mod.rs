@@ -13,9 +13,7 @@ mod verbs;
 pub use ended::{Ended, EngineExit, ResumeCommand, StopStage};
 pub use engine_state::{EngineState, Told, TrackedSession};
 pub use stop::{Because, EndAnswer, EndMode, EndOutcome, EndRequest, StopLimits};
-pub use verbs::{
-    Failure, ForgetRequest, Health, MessageRequest, Origin, SessionAnswer, StartRequest, TouchOutcome, TouchRequest,
-};
+pub use verbs::{EventsRequest, Failure, FindAnswer, FindRequest, ForgetRequest, Health, ListRequest, MessageRequest, Origin, SessionAnswer, SessionRequest, StartRequest, TouchOutcome, TouchRequest, TurnOutcome};
 
 /// The version of the protocol that this build speaks.
 pub const PROTOCOL: i64 = 1;
@@ -48,4 +46,12 @@ pub mod path {
     pub const FORGET: &str = "/coding/forget";
     /// `POST`: stop an engine, on a condition.
     pub const END: &str = "/coding/end";
+    /// The running turn is interrupted.
+    pub const INTERRUPT: &str = "/coding/interrupt";
+    /// A fresh conversation is begun in the same engine.
+    pub const CLEAR: &str = "/coding/clear";
+    /// What an engine says, from any point on.
+    pub const EVENTS: &str = "/coding/events";
+    /// The session of an engine's own id.
+    pub const FIND: &str = "/coding/find";
 }

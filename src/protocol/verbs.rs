@@ -75,6 +75,21 @@ pub struct SessionAnswer {
     /// What came of a touch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<TouchOutcome>,
+    /// What became of the turn that was waited for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn: Option<TurnOutcome>,
+}
+
+words! {
+    /// What became of a turn whose end was waited for.
+    TurnOutcome {
+        /// It is over.
+        Over = "over",
+        /// It goes on; the wait is over.
+        Running = "running",
+        /// The engine does not tell its turns.
+        Untold = "untold",
+    }
 }
 
 /// `POST /coding/messages`.
@@ -86,7 +101,78 @@ pub struct MessageRequest {
     pub generation: i64,
     /// The text.
     pub text: String,
+    /// What its sender calls it: a message of an id that was taken before is not written again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message_id: Option<Id>,
+    /// Whether the answer waits until the turn is over, at most as long as the runner lets a caller wait.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub wait: bool,
     /// On whose behalf.
+    #[serde(default)]
+    pub owner_id: Option<String>,
+}
+
+/// `POST /coding/interrupt` and `POST /coding/clear`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionRequest {
+    /// The session.
+    pub session_id: Id,
+    /// Which start of the session is meant.
+    pub generation: i64,
+    /// On whose behalf.
+    #[serde(default)]
+    pub owner_id: Option<String>,
+}
+
+/// The query of `GET /coding/events`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EventsRequest {
+    /// The session.
+    pub session_id: Id,
+    /// Where to go on: the `id` of the last event that was taken; none begins at the beginning.
+    #[serde(default)]
+    pub cursor: Option<u64>,
+    /// Who listens: of each client only the newest stream of a session goes on. Random where none is given.
+    #[serde(default)]
+    pub client: Option<Id>,
+    /// On whose behalf.
+    #[serde(default)]
+    pub owner_id: Option<String>,
+}
+
+/// The query of `GET /coding/find`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FindRequest {
+    /// The engine's own id of its conversation.
+    pub engine_session_id: String,
+    /// On whose behalf.
+    #[serde(default)]
+    pub owner_id: Option<String>,
+}
+
+/// The answer to `GET /coding/find`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FindAnswer {
+    /// Who answers.
+    #[serde(flatten)]
+    pub origin: Origin,
+    /// The session whose engine held the conversation last.
+    pub session_id: Id,
+    /// Which start of the session that was.
+    pub generation: i64,
+    /// The engine's own id of its conversation.
+    pub engine_session_id: String,
+    /// Whether the engine is still there.
+    pub tracked: bool,
+}
+
+/// The query of `GET /coding/sessions`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListRequest {
+    /// Comes back in the answer, which shows that it is the answer to this question.
+    #[serde(default)]
+    pub ask: Option<String>,
+    /// Whose sessions; such a list is never complete.
     #[serde(default)]
     pub owner_id: Option<String>,
 }
@@ -100,6 +186,9 @@ pub struct TouchRequest {
     pub generation: i64,
     /// What uses it.
     pub kind: ActivityKind,
+    /// On whose behalf.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner_id: Option<String>,
 }
 
 words! {
@@ -137,7 +226,7 @@ pub struct Failure {
     /// Which start of the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<i64>,
-    /// `ended`, `not_tracked`, `generation`, `unknown_engine`, `start_failed`, `bad_request`, `unauthorised`, `not_ready`, `busy`, `internal`.
+    /// `ended`, `not_tracked`, `generation`, `unknown_engine`, `start_failed`, `in_use`, `unsupported`, `bad_request`, `unauthorised`, `not_ready`, `busy`, `internal`.
     pub outcome: String,
     /// One sentence for a person.
     pub message: String,

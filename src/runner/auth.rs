@@ -16,7 +16,10 @@ use crate::runner::refusal::Refusal;
 /// Lets a request through, or refuses it: first by where it was sent to, then by its token.
 pub(crate) async fn check(State(runner): State<Runner>, request: Request, next: Next) -> Response {
     match checked(&runner, request.headers()).await {
-        Ok(()) => next.run(request).await,
+        Ok(()) => {
+            runner.hears();
+            next.run(request).await
+        }
         Err(refusal) => Refused(runner, refusal).into_response(),
     }
 }

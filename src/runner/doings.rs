@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use serde::{Deserialize, Serialize};
+
 use crate::protocol::{EngineState, Told};
 use crate::runner::engines::Event;
 use crate::time::Ms;
@@ -13,8 +15,8 @@ use crate::time::Ms;
 /// How many background tasks are told apart; more than these only keep the others fresh.
 const TASKS_MOST: usize = 10_000;
 
-/// The doings of one engine.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The doings of one engine. They are saved as they are, since the clock runs on when the runner does not.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Doings {
     /// It has spoken of a turn, so output outside of one is no work.
     tells_turns: bool,
@@ -32,6 +34,9 @@ pub(crate) struct Doings {
     used: Ms,
     /// Its output has ended while it lives, so its state cannot be told any more.
     mute: bool,
+    /// A part of its output was lost since it last told of a turn.
+    #[serde(default)]
+    missed: bool,
 }
 
 impl Doings {
@@ -47,6 +52,7 @@ impl Doings {
             wake: None,
             used: now,
             mute: false,
+            missed: false,
         }
     }
 
@@ -71,9 +77,41 @@ impl Doings {
         self.mute = true;
     }
 
+    /// Takes note that a part of its output was never read: what that said nobody knows, until it tells of a turn again.
+    pub(crate) fn missed(&mut self, now: Ms) {
+        self.missed = true;
+        self.touch(now);
+    }
+
+    /// Returns whether a turn runs, as far as is known.
+    #[must_use]
+    pub(crate) fn in_turn(&self) -> bool {
+        self.turn.is_some()
+    }
+
+    /// Returns whether it will tell when its turn is over, as far as is known.
+    #[must_use]
+    pub(crate) fn may_tell_turn(&self) -> bool {
+        self.tells_turns || self.in_turn()
+    }
+
+    /// Returns whether a background task runs, as far as is known.
+    #[must_use]
+    pub(crate) fn has_tasks(&self) -> bool {
+        !self.tasks.is_empty()
+    }
+
+    /// Returns for how long the running turn has been silent.
+    #[must_use]
+    pub(crate) fn turn_silent(&self, now: Ms) -> Option<Ms> {
+        self.turn.map(|heard| (now - heard).max(0))
+    }
+
     /// Takes note of some of its output.
     pub(crate) fn heard(&mut self, event: &Event, now: Ms) {
         self.learn(event);
+        // A turn begins or ends: from here on it is known again. Tasks that ended unseen are kept, to be safe.
+        self.missed &= !matches!(event, Event::TurnStarted | Event::TurnEnded);
         match event {
             Event::TurnStarted => {
                 self.turn = Some(now);
@@ -130,7 +168,7 @@ impl Doings {
 
     /// A fact that the engine cannot tell is not sent; one that it cannot tell any more is unknown.
     fn tell<T>(&self, tells: bool, value: T) -> Told<T> {
-        match (self.mute, tells) {
+        match (self.mute || self.missed, tells) {
             (true, _) => Told::Unknown,
             (false, true) => Told::Is(value),
             (false, false) => Told::Silent,

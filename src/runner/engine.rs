@@ -2,15 +2,17 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{mpsc, watch};
+use serde::{Deserialize, Serialize};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::protocol::{Ended, EngineExit, EngineState, TrackedSession};
 use crate::runner::doings::Doings;
-use crate::runner::engines::{Adapter, Event};
+use crate::runner::engines::{Adapter, Event, Exchange};
+use crate::runner::listeners::Listeners;
 use crate::runner::process::Identity;
-use crate::runner::pump::{Outgoing, Tail};
 use crate::runner::settings::EngineSpec;
+use crate::runner::shim::wire::{Containment, Hello, Taken};
 use crate::session::Id;
 use crate::time::Ms;
 
@@ -71,14 +73,45 @@ pub(crate) struct Engine {
     pub(crate) cwd: String,
     /// On whose behalf it runs.
     pub(crate) owner_id: Option<String>,
-    /// Bytes for its input go here.
-    pub(crate) outgoing: mpsc::Sender<Outgoing>,
-    /// Cancelled when its stop begins: its input is closed, and its shim is told.
+    /// What is wanted of it goes here, to whoever talks with its shim.
+    pub(crate) errands: mpsc::Sender<Errand>,
+    /// Cancelled when its stop begins: its shim is told.
     pub(crate) closing: CancellationToken,
+    /// Who reads its output as it comes.
+    pub(crate) listeners: Listeners,
     /// Held by whoever is about to change its generation or to end it, so that what is on disk stays in step.
     pub(crate) change: tokio::sync::Mutex<()>,
     stage: watch::Sender<Stage>,
+    /// Up to where its output has come.
+    head: watch::Sender<u64>,
+    /// How often a turn of it has ended.
+    turns: watch::Sender<u64>,
+    /// Told whenever it has said something.
+    told: watch::Sender<()>,
     facts: Mutex<Facts>,
+}
+
+/// Something that is wanted of an engine, and where to say what became of it.
+pub(crate) enum Errand {
+    /// A person's message, with the id that its sender may have given it.
+    Message { text: String, id: Option<Id>, told: oneshot::Sender<Taken> },
+    /// The running turn is to be interrupted.
+    Interrupt { told: oneshot::Sender<Taken> },
+    /// A fresh conversation is to be begun; nothing is told when the engine cannot do that.
+    Clear { told: oneshot::Sender<Option<Taken>> },
+    /// Its state is to be asked for, where it tells it only when asked.
+    Ask,
+    /// What is known about it is to be kept by its shim.
+    Keep { told: oneshot::Sender<()> },
+}
+
+/// What of an engine's state a shim keeps for the next life of the runner.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Saved {
+    doings: Doings,
+    adapter: serde_json::Value,
+    /// How many bytes of standard error were heard.
+    errors: u64,
 }
 
 /// What the lock guards.
@@ -105,14 +138,23 @@ pub(crate) struct Facts {
     pub(crate) settled: bool,
     /// What could not be killed so far.
     pub(crate) stuck: Vec<String>,
-    complaints: Tail,
+    /// What is wrong with its shim, in one sentence.
+    pub(crate) trouble: Option<String>,
+    /// What holds its process tree together.
+    pub(crate) containment: Containment,
+    /// How many bytes of its standard error were heard.
+    pub(crate) errors: u64,
+    /// What is written to it at the beginning of its stop, and whether it gets SIGINT then.
+    pub(crate) farewell: (String, bool),
+    /// It was interrupted since its turn stalled.
+    pub(crate) stall_answered: bool,
 }
 
 impl Engine {
-    /// Makes the session of an engine that is about to be started; the receiver is for the writer of its input.
+    /// Makes the session of an engine that is about to be started; the receiver is for whoever talks with its shim.
     #[must_use]
-    pub(crate) fn starting(id: Id, generation: i64, plan: Plan, now: Ms) -> (Arc<Self>, mpsc::Receiver<Outgoing>) {
-        let (outgoing, receiver) = mpsc::channel(16);
+    pub(crate) fn starting(id: Id, generation: i64, plan: Plan, now: Ms) -> (Arc<Self>, mpsc::Receiver<Errand>) {
+        let (errands, receiver) = mpsc::channel(16);
         let facts = Facts {
             generation,
             ending: None,
@@ -125,7 +167,11 @@ impl Engine {
             messages_on_their_way: 0,
             settled: false,
             stuck: Vec::new(),
-            complaints: Tail::default(),
+            trouble: None,
+            containment: Containment::BestEffort,
+            errors: 0,
+            farewell: (String::new(), false),
+            stall_answered: false,
         };
         let session = Self {
             id,
@@ -133,10 +179,14 @@ impl Engine {
             spec: plan.spec,
             cwd: plan.cwd,
             owner_id: plan.owner_id,
-            outgoing,
+            errands,
             closing: CancellationToken::new(),
+            listeners: Listeners::default(),
             change: tokio::sync::Mutex::new(()),
             stage: watch::Sender::new(Stage::Starting),
+            head: watch::Sender::new(0),
+            turns: watch::Sender::new(0),
+            told: watch::Sender::new(()),
             facts: Mutex::new(facts),
         };
         (Arc::new(session), receiver)
@@ -147,26 +197,32 @@ impl Engine {
         self.facts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes note of some of its output. What it says while it is being stopped is no use.
-    pub(crate) fn heard(&self, event: Event, now: Ms) {
+    /// Takes note of what its output says. What it says while it is being stopped is no use.
+    ///
+    /// An id of its conversation is not taken from here: that is on disk before anybody is told of it.
+    pub(crate) fn heard(&self, events: &[Event], now: Ms) {
         let mut facts = self.facts();
         if facts.ending.is_some() {
             return;
         }
-        facts.doings.heard(&event, now);
-        if let Event::Session(id) = event
-            && is_printable(&id)
-        {
-            facts.engine_session_id = Some(id);
+        let was_in_turn = facts.doings.in_turn();
+        for event in events {
+            facts.doings.heard(event, now);
+        }
+        facts.stall_answered &= facts.doings.turn_silent(now).is_some_and(|silent| silent > 0);
+        let in_turn = facts.doings.in_turn();
+        drop(facts);
+        let ended = events.iter().any(|event| *event == Event::TurnEnded) || (was_in_turn && !in_turn);
+        if ended {
+            self.turns.send_modify(|count| *count += 1);
         }
     }
 
-    /// Takes note of one line of its output.
-    pub(crate) fn said(&self, line: &[u8], now: Ms) {
+    /// Reads one line of its output; the caller writes what is to be written and hands the events to [`Engine::heard`].
+    pub(crate) fn read(&self, line: &[u8]) -> Exchange {
         let exchange = self.facts().adapter.read(line);
-        for event in exchange.events {
-            self.heard(event, now);
-        }
+        self.told.send_replace(());
+        exchange
     }
 
     /// Takes note that its output has ended. While it lives, nobody can tell what it is doing any more.
@@ -174,24 +230,62 @@ impl Engine {
         self.facts().doings.fell_mute();
     }
 
-    /// Takes note of a line of its standard error.
-    pub(crate) fn complained(&self, line: &str) {
-        self.facts().complaints.push(line);
+    /// Returns what its shim is to keep of its state.
+    #[must_use]
+    pub(crate) fn saved(&self) -> String {
+        let facts = self.facts();
+        saved(facts.doings.clone(), &*facts.adapter, facts.errors)
     }
 
-    /// Returns the last lines of its standard error.
-    #[must_use]
-    pub(crate) fn complaints(&self) -> String {
-        self.facts().complaints.text()
+    /// Takes up what an earlier life of the runner saved; false when it cannot be understood.
+    pub(crate) fn take_up(&self, state: &str) -> bool {
+        let Ok(saved) = serde_json::from_str::<Saved>(state) else { return false };
+        let mut facts = self.facts();
+        facts.doings = saved.doings;
+        facts.errors = saved.errors;
+        facts.adapter.restore(&saved.adapter);
+        true
+    }
+
+    /// Takes note that there is more output.
+    pub(crate) fn grew(&self, head: u64) {
+        self.head.send_if_modified(|known| {
+            let more = head > *known;
+            *known = head.max(*known);
+            more
+        });
+    }
+
+    /// Follows up to where its output has come.
+    pub(crate) fn head(&self) -> watch::Receiver<u64> {
+        self.head.subscribe()
+    }
+
+    /// Follows how often a turn of it has ended.
+    pub(crate) fn turns(&self) -> watch::Receiver<u64> {
+        self.turns.subscribe()
     }
 
     /// Marks it as running.
-    pub(crate) fn runs(&self, process: Identity, shim: Option<i32>) {
+    pub(crate) fn runs(&self, process: Identity, shim: i32, containment: Containment) {
         let mut facts = self.facts();
-        (facts.process, facts.shim) = (Some(process), shim);
+        (facts.process, facts.shim) = (Some(process), Some(shim));
+        facts.containment = containment;
         if facts.ending.is_none() {
             self.stage.send_replace(Stage::Running);
         }
+    }
+
+    /// Marks it as running under a shim that an earlier life of the runner had started.
+    pub(crate) fn known_to_run(&self, hello: &Hello) {
+        if let Some(engine) = hello.engine {
+            self.runs(engine, hello.shim.pid, hello.containment);
+        }
+    }
+
+    /// Marks it as there, though its shim does not answer.
+    pub(crate) fn is_unreached(&self) {
+        self.stage.send_replace(Stage::Running);
     }
 
     /// Marks it as ending, under the lock that the caller holds, unless it is already.
@@ -213,6 +307,22 @@ impl Engine {
     pub(crate) async fn started(&self) {
         let mut stage = self.stage.subscribe();
         let _ = stage.wait_for(|stage| *stage != Stage::Starting).await;
+    }
+
+    /// Waits until messages can be written to it, or it is ending.
+    pub(crate) async fn can_be_told(&self) {
+        let mut told = self.told.subscribe();
+        let ready = async {
+            while !self.facts().adapter.is_ready() {
+                if told.changed().await.is_err() {
+                    break;
+                }
+            }
+        };
+        tokio::select! {
+            () = ready => {}
+            () = self.ends() => {}
+        }
     }
 
     /// Waits until it is ending or gone.
@@ -240,16 +350,24 @@ impl Engine {
             engine: Some(self.engine_name.clone()),
             state: facts.state(now, stall_after),
             pid: facts.process.map(|process| i64::from(process.pid)),
-            attached: Some(0),
-            containment: Some("subreaper".to_owned()),
+            attached: Some(self.listeners.count()),
+            containment: Some(facts.containment.to_string()),
             engine_session_id: facts.engine_session_id.clone(),
             ..TrackedSession::bare(self.id.clone())
         }
     }
 }
 
+/// Writes down what a shim is to keep.
+#[must_use]
+pub(crate) fn saved(doings: Doings, adapter: &dyn Adapter, errors: u64) -> String {
+    let saved = Saved { doings, adapter: adapter.save(), errors };
+    // Plain data with text keys: nothing of it can fail to be written.
+    serde_json::to_string(&saved).unwrap_or_default()
+}
+
 /// Returns whether an engine's own id of its conversation is one that can be shown, kept and put into a command.
-fn is_printable(id: &str) -> bool {
+pub(crate) fn is_printable(id: &str) -> bool {
     (1..=CONVERSATION_MOST).contains(&id.len()) && !id.chars().any(char::is_control)
 }
 

@@ -4,15 +4,18 @@ use std::any::Any;
 
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
-use axum::extract::{DefaultBodyLimit, FromRequest, RawQuery, Request, State};
+use axum::extract::{DefaultBodyLimit, FromRequest, FromRequestParts, Query, Request, State};
 use axum::http::StatusCode;
+use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router, middleware};
 use serde::de::DeserializeOwned;
 use tower_http::catch_panic::CatchPanicLayer;
 
-use crate::protocol::{EndOutcome, EndRequest, ForgetRequest, MessageRequest, StartRequest, TouchRequest, path};
+use crate::protocol::{
+    EndOutcome, EndRequest, EventsRequest, FindRequest, ForgetRequest, ListRequest, MessageRequest, SessionRequest, StartRequest, TouchRequest, path,
+};
 use crate::runner::refusal::Refusal;
 use crate::runner::{Runner, auth};
 
@@ -30,6 +33,10 @@ pub(crate) fn router(runner: Runner) -> Router {
         .route(path::TOUCH, post(touch))
         .route(path::FORGET, post(forget))
         .route(path::END, post(end))
+        .route(path::INTERRUPT, post(interrupt))
+        .route(path::CLEAR, post(clear))
+        .route(path::EVENTS, get(events))
+        .route(path::FIND, get(find))
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
         .layer(middleware::from_fn_with_state(runner.clone(), auth::check))
@@ -61,10 +68,27 @@ impl<T: DeserializeOwned> FromRequest<Runner> for Body<T> {
         let bytes = Bytes::from_request(request, runner).await.map_err(|error| refused(unreadable(&error)))?;
         let body = serde_json::from_slice(&bytes);
         let body = body.map_err(|error| refused(Refusal::bad(format!("the body cannot be understood: {error}"))))?;
-        if !runner.is_ready() {
-            return Err(refused(Refusal::not_ready("the runner does not know its engines again yet")));
-        }
+        runner.knows_its_engines().map_err(refused)?;
         Ok(Self(body))
+    }
+}
+
+/// The query of a request.
+struct Asked<T>(T);
+
+impl<T: DeserializeOwned> FromRequestParts<Runner> for Asked<T> {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, runner: &Runner) -> Result<Self, Refused> {
+        let query = Query::<T>::from_request_parts(parts, runner).await;
+        let understood = query.map(|Query(request)| Self(request));
+        understood.map_err(|error| Refused(runner.clone(), Refusal::bad(format!("the query cannot be understood: {error}"))))
+    }
+}
+
+impl Runner {
+    fn knows_its_engines(&self) -> Result<(), Refusal> {
+        if self.is_ready() { Ok(()) } else { Err(Refusal::not_ready("the runner does not know its engines again yet")) }
     }
 }
 
@@ -76,11 +100,36 @@ async fn health(State(runner): State<Runner>) -> Response {
     Json(runner.health()).into_response()
 }
 
-async fn sessions(State(runner): State<Runner>, RawQuery(query): RawQuery) -> Response {
-    let ask = query.iter().flat_map(|query| query.split('&')).find_map(|pair| pair.strip_prefix("ask="));
-    // It is random text of the caller's own making, so it never needs decoding.
-    let ask = ask.filter(|ask| ask.len() <= 128).map(str::to_owned);
-    Json(runner.list(ask).await).into_response()
+async fn sessions(State(runner): State<Runner>, Asked(request): Asked<ListRequest>) -> Response {
+    Json(runner.list(request).await).into_response()
+}
+
+async fn find(State(runner): State<Runner>, Asked(request): Asked<FindRequest>) -> Response {
+    if let Err(refusal) = runner.knows_its_engines() {
+        return Refused(runner, refusal).into_response();
+    }
+    let found = runner.find(&request);
+    answered(runner, found)
+}
+
+async fn events(State(runner): State<Runner>, Asked(request): Asked<EventsRequest>) -> Response {
+    if let Err(refusal) = runner.knows_its_engines() {
+        return Refused(runner, refusal).into_response();
+    }
+    match runner.events(request).await {
+        Ok(stream) => stream.into_response(),
+        Err(refusal) => Refused(runner, refusal).into_response(),
+    }
+}
+
+async fn interrupt(State(runner): State<Runner>, Body(request): Body<SessionRequest>) -> Response {
+    let asking = runner.clone();
+    answered(runner, detached(async move { asking.interrupt(request).await }).await)
+}
+
+async fn clear(State(runner): State<Runner>, Body(request): Body<SessionRequest>) -> Response {
+    let asking = runner.clone();
+    answered(runner, detached(async move { asking.clear(request).await }).await)
 }
 
 async fn start(State(runner): State<Runner>, Body(request): Body<StartRequest>) -> Response {
@@ -94,7 +143,7 @@ async fn messages(State(runner): State<Runner>, Body(request): Body<MessageReque
 }
 
 async fn touch(State(runner): State<Runner>, Body(request): Body<TouchRequest>) -> Response {
-    let touched = runner.touch(&request);
+    let touched = runner.touch(&request).await;
     answered(runner, touched)
 }
 

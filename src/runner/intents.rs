@@ -8,12 +8,13 @@ use std::{fs, io};
 use serde::{Deserialize, Serialize};
 
 use crate::protocol::ResumeCommand;
+use crate::runner::engines::AdapterKind;
 use crate::runner::files;
 use crate::session::Id;
-use crate::time::UtcMs;
+use crate::time::{Ms, UtcMs};
 
 /// An engine is about to be started.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StartIntent {
     /// The engine's name.
     pub(crate) engine: String,
@@ -21,8 +22,17 @@ pub(crate) struct StartIntent {
     pub(crate) cwd: String,
     /// On whose behalf.
     pub(crate) owner_id: Option<String>,
+    /// How it speaks.
+    #[serde(default)]
+    pub(crate) adapter: AdapterKind,
+    /// The engine's own id of the conversation that it was to take up again.
+    #[serde(default)]
+    pub(crate) engine_session_id: Option<String>,
     /// The boot in which it runs.
     pub(crate) boot_id: String,
+    /// When, on the clock that stands still in sleep.
+    #[serde(default)]
+    pub(crate) awake: Ms,
     /// When.
     pub(crate) at: UtcMs,
 }
@@ -36,12 +46,16 @@ pub(crate) struct EndIntent {
     pub(crate) reason: String,
     /// The sweep that asked.
     pub(crate) sweep_id: Option<Id>,
+    /// Nothing was asked of the engine's state: a person's explicit wish.
+    #[serde(default)]
+    pub(crate) forced: bool,
     /// How the conversation is taken up again, while that is known.
     #[serde(default)]
     pub(crate) resume: Option<ResumeCommand>,
 }
 
 const END: &str = "end.json";
+const CONVERSATION: &str = "conversation.json";
 
 /// Writes that the engine of `generation` is about to be started, or to be known under it.
 ///
@@ -97,6 +111,20 @@ pub(crate) fn remove_end(folder: &Path) -> io::Result<()> {
 #[must_use]
 pub(crate) fn read_end(folder: &Path) -> Option<EndIntent> {
     files::read_json(&folder.join(END)).ok().flatten()
+}
+
+/// Writes the engine's own id of its conversation.
+///
+/// # Errors
+/// When it cannot be written; then nobody may be told of it.
+pub(crate) fn write_conversation(folder: &Path, engine_session_id: &str) -> io::Result<()> {
+    files::write_json(&folder.join(CONVERSATION), &engine_session_id)
+}
+
+/// Reads what [`write_conversation`] wrote; an unreadable one is as good as none, since the engine may tell it again.
+#[must_use]
+pub(crate) fn read_conversation(folder: &Path) -> Option<String> {
+    files::read_json(&folder.join(CONVERSATION)).ok().flatten()
 }
 
 fn start_path(folder: &Path, generation: i64) -> PathBuf {

@@ -1,18 +1,17 @@
-//! Following one engine from its start to the record of its end.
+//! The end of an engine: from the proof that nothing of it is left to the record that says so.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
 
 use crate::protocol::{Ended, EngineExit, StopStage};
-use crate::runner::engine::{Ending, Engine};
-use crate::runner::link::Link;
-use crate::runner::pump::{self, Outgoing};
-use crate::runner::records::{self, Record};
-use crate::runner::shim::wire::{Gone, News};
-use crate::runner::{Runner, files, survivors};
+use crate::runner::attend::Attendant;
+use crate::runner::engine::{Ending, Engine, Errand};
+use crate::runner::records::{self, Of, Record};
+use crate::runner::shim::wire::{Containment, Gone, OUT};
+use crate::runner::{Runner, files, output, survivors};
 
 /// How often a record that cannot be written is tried again.
 const WRITE_AGAIN: Duration = Duration::from_secs(1);
@@ -21,50 +20,10 @@ const ROUNDS: u32 = 250;
 
 impl Runner {
     /// Follows the engine until nothing of it is left and its end is recorded.
-    pub(crate) async fn follow(self, session: Arc<Engine>, mut link: Link, outgoing: mpsc::Receiver<Outgoing>) {
-        let mut pumps = JoinSet::new();
-        if let Some(stdin) = link.shim.stdin.take() {
-            pumps.spawn(pump::write(Arc::clone(&session), stdin, outgoing));
-        }
-        if let Some(stdout) = link.shim.stdout.take() {
-            pumps.spawn(pump::read(Arc::clone(&session), stdout, Arc::clone(&self.settings().clock)));
-        }
-        if let Some(stderr) = link.shim.stderr.take() {
-            pumps.spawn(pump::read_errors(Arc::clone(&session), stderr, Arc::clone(&self.settings().clock)));
-        }
-        let gone = self.listen(&session, &mut link).await;
+    pub(crate) async fn follow(self, session: Arc<Engine>, attendant: Attendant, errands: mpsc::Receiver<Errand>) {
+        let gone = attendant.attend(errands).await;
         session.closing.cancel();
-        // Nobody holds the pipes any more, but for processes that were handed them from elsewhere.
-        let _ = tokio::time::timeout(Duration::from_millis(200), async { while pumps.join_next().await.is_some() {} })
-            .await;
-        pumps.abort_all();
-        let _ = tokio::time::timeout(WRITE_AGAIN, link.shim.wait()).await;
         self.conclude(&session, gone).await;
-    }
-
-    /// Hears the shim's news until everything is gone; none when the shim itself died first.
-    async fn listen(&self, session: &Arc<Engine>, link: &mut Link) -> Option<Gone> {
-        let mut told = false;
-        loop {
-            let news = tokio::select! {
-                () = session.closing.cancelled(), if !told => {
-                    told = true;
-                    link.stop().await;
-                    continue;
-                }
-                news = link.news() => news,
-            };
-            match news {
-                Some(News::EngineExited { exit }) => left(session, exit),
-                Some(News::Stuck { left }) => {
-                    tracing::warn!(session_id = %session.id, left = ?left, "an engine cannot be killed");
-                    session.facts().stuck = left;
-                }
-                Some(News::Gone(gone)) => return Some(gone),
-                Some(News::Started { .. } | News::NotStarted { .. }) => {}
-                None => return None,
-            }
-        }
     }
 
     /// Records the end of an engine of which nothing is left, and lets it go.
@@ -82,17 +41,49 @@ impl Runner {
         if without_proof {
             self.free(session).await;
         }
-        let record = Record::now(self.ended(session, gone), session.owner_id.clone(), &*self.settings().clock);
+        self.record_end(session, gone).await
+    }
+
+    /// Records the end of an engine that the machine's own end took along.
+    ///
+    /// What must be true: the engine was started in another boot of the machine, so none of its processes can be left.
+    pub(crate) async fn conclude_rebooted(&self, session: &Arc<Engine>) {
+        session.closing.cancel();
+        self.record_end(session, None).await;
+    }
+
+    /// Writes down the end of an engine, and lets it go.
+    ///
+    /// What must be true: nothing of it is left.
+    async fn record_end(&self, session: &Arc<Engine>, gone: Option<Gone>) -> Ended {
+        let folder = self.dir().session(&session.id);
+        let reading = folder.clone();
+        let complaints = files::aside(move || Ok(output::complaints(&reading))).await.unwrap_or_default();
+        let record = Record::now(ended(session, gone, complaints), of(session), &*self.settings().clock);
         self.keep(&record).await;
         // While the engine is still held, so that no successor's folder is there yet.
-        let folder = self.dir().session(&session.id);
-        let removing = folder.clone();
-        if let Err(error) = files::aside(move || std::fs::remove_dir_all(removing)).await {
-            tracing::warn!(folder = %folder.display(), %error, "the folder of an ended session cannot be removed");
+        let (runner, generation, id) = (self.clone(), record.ended.generation, session.id.clone());
+        let clearing = files::aside(move || runner.clear_folder(&folder, &id, generation)).await;
+        if let Err(error) = clearing {
+            tracing::warn!(session_id = %session.id, %error, "the folder of an ended session cannot be cleared");
         }
         self.let_rest(session, record.clone());
         self.drop_expired().await;
         record.ended
+    }
+
+    /// Moves what an engine had written to where it is kept, and removes the rest of its folder.
+    ///
+    /// What must be true: the end of the engine is on disk.
+    pub(crate) fn clear_folder(&self, folder: &Path, id: &crate::session::Id, generation: i64) -> std::io::Result<()> {
+        match std::fs::rename(folder.join(OUT), self.dir().output(id, generation)) {
+            // It never wrote anything.
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                tracing::warn!(session_id = %id, %error, "the output of an ended engine cannot be kept");
+            }
+            Ok(()) | Err(_) => {}
+        }
+        std::fs::remove_dir_all(folder)
     }
 
     /// Lists the engine among the ended instead of the living, and tells those who wait for its end.
@@ -108,15 +99,23 @@ impl Runner {
         session.is_gone(ended);
     }
 
-    /// Removes the records that are too old to be kept, each from the disk first.
+    /// Removes the records and outputs that are too old to be kept, each from the disk first.
     pub(crate) async fn drop_expired(&self) {
-        let expired = self.known().records.expired(&*self.settings().clock, &self.shared.boot_id);
-        if expired.is_empty() {
-            return;
-        }
+        let clock = &*self.settings().clock;
+        let (expired, kept) = {
+            let known = self.known();
+            let expired = known.records.expired(clock, &self.shared.boot_id);
+            (expired, known.records.younger_than(self.settings().output_kept, clock, &self.shared.boot_id))
+        };
         let runner = self.clone();
-        let removed = files::aside(move || Ok(records::remove(runner.dir(), expired))).await.unwrap_or_default();
-        self.known().records.drop_all(&removed);
+        let removed = files::aside(move || {
+            records::clear_outputs(runner.dir(), |id, generation| kept.contains(&(id.clone(), generation)))?;
+            Ok(records::remove(runner.dir(), expired))
+        });
+        match removed.await {
+            Ok(removed) => self.known().records.drop_all(&removed),
+            Err(error) => tracing::warn!(%error, "what is too old cannot be removed"),
+        }
     }
 
     /// Kills what carries the engine's marks, until none of it is left.
@@ -148,60 +147,47 @@ impl Runner {
             tokio::time::sleep(WRITE_AGAIN).await;
         }
     }
+}
 
-    fn ended(&self, session: &Engine, gone: Option<Gone>) -> Ended {
-        let complaints = session.complaints();
-        let facts = session.facts();
-        let ending = facts.ending.clone().unwrap_or_default();
-        let containment = if gone.is_some() || facts.shim.is_none() { "subreaper" } else { "best_effort" };
-        let gone = gone.unwrap_or_default();
-        let exit = gone.exit.or(facts.exit.clone());
-        let tells = matches!(ending.reason.as_str(), "start_failed" | "exited");
-        let sentences = [
-            ending.detail,
-            exit.as_ref().filter(|_| tells).map(described),
-            (tells && !gone.left_behind.is_empty())
-                .then(|| format!("left behind and ended: {}", gone.left_behind.join(", "))),
-            (tells && !complaints.is_empty()).then_some(complaints),
-        ];
-        let detail: Vec<String> = sentences.into_iter().flatten().collect();
-        let resume = facts.adapter.resume(&session.spec, facts.engine_session_id.as_deref(), &session.cwd);
-        Ended {
-            sweep_id: ending.sweep_id,
-            exit,
-            stages: stages(gone.stages, ending.asked),
-            freed_bytes: ending.freed_bytes,
-            resume,
-            detail: (!detail.is_empty()).then(|| detail.join("; ")),
-            containment: Some(containment.to_owned()),
-            ..records::blank(session.id.clone(), facts.generation, &ending.reason)
-        }
+fn of(session: &Engine) -> Of {
+    let engine_session_id = session.facts().engine_session_id.clone();
+    Of { owner_id: session.owner_id.clone(), engine_session_id }
+}
+
+fn ended(session: &Engine, gone: Option<Gone>, complaints: String) -> Ended {
+    let facts = session.facts();
+    let ending = facts.ending.clone().unwrap_or_default();
+    let containment = gone.as_ref().map_or(Containment::BestEffort, |gone| gone.containment);
+    let exit = gone.as_ref().and_then(|gone| gone.exit.clone()).or(facts.exit.clone());
+    let (taken, left_behind) = gone.map_or_else(Default::default, |gone| (gone.stages, gone.left_behind));
+    let tells = matches!(ending.reason.as_str(), "start_failed" | "exited");
+    let sentences = [
+        ending.detail,
+        exit.as_ref().filter(|_| tells).map(described),
+        (tells && !left_behind.is_empty()).then(|| format!("left behind and ended: {}", left_behind.join(", "))),
+        (tells && !complaints.is_empty()).then_some(complaints),
+    ];
+    let detail: Vec<String> = sentences.into_iter().flatten().collect();
+    let resume = facts.adapter.resume(&session.spec, facts.engine_session_id.as_deref(), &session.cwd);
+    Ended {
+        sweep_id: ending.sweep_id,
+        exit,
+        stages: stages(taken, ending.asked),
+        freed_bytes: ending.freed_bytes,
+        resume,
+        detail: (!detail.is_empty()).then(|| detail.join("; ")),
+        containment: Some(containment.to_string()),
+        ..records::blank(session.id.clone(), facts.generation, &ending.reason)
     }
 }
 
 /// Completes the steps: an engine that leaves as soon as its input is closed may be gone before its shim heard of a stop.
 fn stages(mut told: Vec<StopStage>, asked: bool) -> Vec<StopStage> {
-    const FIRST: &str = "stdin_closed";
-    if asked && told.first().is_none_or(|stage| stage.stage != FIRST) {
-        told.insert(0, StopStage { stage: FIRST.to_owned(), at_ms: 0 });
+    const FIRST: [&str; 2] = ["interrupted", "stdin_closed"];
+    if asked && told.first().is_none_or(|stage| !FIRST.contains(&stage.stage.as_str())) {
+        told.insert(0, StopStage { stage: "stdin_closed".to_owned(), at_ms: 0 });
     }
     told
-}
-
-/// Takes note that the engine's own process is gone. What it left behind may linger, unless it never got to work.
-///
-/// What must be true: the shim has waited for that process, so it is gone. Nobody has to be asked about the rest: only
-/// what an engine leaves behind that never started is stopped at once, and the shim sees to the other in its own time.
-fn left(session: &Engine, exit: EngineExit) {
-    let mut facts = session.facts();
-    facts.exit = Some(exit);
-    let reason = if facts.settled { "exited" } else { "start_failed" };
-    let began = session.begin_end(&mut facts, Ending { reason: reason.to_owned(), ..Ending::default() });
-    let at_once = began && !facts.settled;
-    drop(facts);
-    if at_once {
-        session.closing.cancel();
-    }
 }
 
 fn described(exit: &EngineExit) -> String {

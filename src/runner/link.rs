@@ -1,60 +1,126 @@
-//! The runner's side of a shim: starting it, and talking with it.
+//! The runner's side of a shim: starting one, finding one again, and talking with it.
+//!
+//! A shim is never this process's child, so that one that was just started and one that an earlier life of the runner
+//! started are handled alike.
 
 use std::fs::File;
+use std::io;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::process::{Child, Command};
+use tokio::process::Command;
 
 use crate::runner::process::Identity;
-use crate::runner::shim::wire::{News, Order, SOCKET, Spec};
+use crate::runner::shim::wire::{Containment, Hello, LOCK, News, Order, SOCKET, Spec};
 
-/// How long a shim may take to run its engine's program.
-const START_MOST: Duration = Duration::from_secs(10);
+/// How long a shim may take to listen, and to say who it is.
+const ANSWER_MOST: Duration = Duration::from_secs(10);
+/// How long it may take to run its engine's program.
+const START_MOST: Duration = Duration::from_secs(30);
+/// How often a shim that does not listen yet is asked again.
+const ASK_AGAIN: Duration = Duration::from_millis(2);
 
-/// A shim that runs an engine, whose pipes hang on the child.
+/// A connection to a shim.
 pub(crate) struct Link {
-    /// The shim's process.
-    pub(crate) shim: Child,
-    /// The engine's process.
-    pub(crate) engine: Identity,
     news: Lines<BufReader<OwnedReadHalf>>,
     orders: OwnedWriteHalf,
+}
+
+/// What a shim holds once its engine runs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Started {
+    /// The engine's process.
+    pub(crate) engine: Identity,
+    /// The shim's process.
+    pub(crate) shim: Identity,
+    /// What holds the engine's tree together.
+    pub(crate) containment: Containment,
+}
+
+/// Why there is no engine.
+pub(crate) enum NotStarted {
+    /// There is none, and nothing is left of the attempt.
+    For(String),
+    /// Nobody knows: its shim was asked, and did not answer.
+    Unknown(String),
 }
 
 impl Link {
     /// Starts a shim in `folder`, and the engine of `spec` under it.
     ///
     /// # Errors
-    /// One sentence about what failed; nothing is left of the attempt then.
-    pub(crate) async fn start(program: &Path, folder: &Path, spec: Spec) -> Result<Self, String> {
-        let mut shim = Command::new(program)
-            .arg("shim")
-            .arg(folder)
-            .env_clear()
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(|error| format!("the shim {} cannot be run: {error}", program.display()))?;
-        let met = tokio::time::timeout(START_MOST, meet(&mut shim, folder, spec)).await;
-        match met.unwrap_or_else(|_| Err("the shim did not answer in time".to_owned())) {
-            Ok((engine, news, orders)) => Ok(Self { shim, engine, news, orders }),
-            Err(why) => Err(give_up(shim, why).await),
+    /// One sentence about what failed, and whether anything may be left of the attempt.
+    pub(crate) async fn start(program: &[String], folder: &Path, spec: Spec) -> Result<(Self, Started), NotStarted> {
+        spawn(program, folder).await.map_err(NotStarted::For)?;
+        let (mut link, hello) = match tokio::time::timeout(ANSWER_MOST, meet(folder)).await {
+            Ok(met) => met,
+            // One that listens only now leaves, since nobody asks it for anything.
+            Err(_) => return Err(NotStarted::For("the shim did not answer in time".to_owned())),
+        };
+        let unknown = |why: &str| NotStarted::Unknown(why.to_owned());
+        if link.send(&Order::Start(Box::new(spec))).await.is_err() {
+            return Err(unknown("the shim is gone"));
+        }
+        let answer = tokio::time::timeout(START_MOST, link.first_answer()).await;
+        match answer.unwrap_or_else(|_| Err(unknown("the shim did not start the engine in time"))) {
+            Ok((engine, containment)) => Ok((link, Started { engine, shim: hello.shim, containment })),
+            Err(why) => Err(why),
         }
     }
 
-    /// Asks for the stop. A shim that is gone is noticed by [`Link::news`].
-    pub(crate) async fn stop(&mut self) {
-        let _ = send(&mut self.orders, &Order::Stop).await;
+    async fn first_answer(&mut self) -> Result<(Identity, Containment), NotStarted> {
+        loop {
+            match self.news().await {
+                Some(News::Started { engine, containment }) => return Ok((engine, containment)),
+                Some(News::NotStarted { why }) => return Err(NotStarted::For(why)),
+                Some(_) => {}
+                None => return Err(NotStarted::Unknown("the shim died while it started the engine".to_owned())),
+            }
+        }
     }
 
-    /// Returns what the shim tells next; none when it is gone. Nothing is lost when the wait for it is given up.
+    /// Finds the shim that is at work in `folder`.
+    ///
+    /// # Errors
+    /// When nobody answers there, which does not mean that there is no shim.
+    pub(crate) async fn find(folder: &Path) -> io::Result<(Self, Box<Hello>)> {
+        let met = tokio::time::timeout(ANSWER_MOST, async {
+            let mut link = Self::over(connect(folder).await?);
+            let hello = link.hello().await?;
+            Ok((link, hello))
+        });
+        met.await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+    }
+
+    fn over(stream: UnixStream) -> Self {
+        let (from, orders) = stream.into_split();
+        Self { news: BufReader::new(from).lines(), orders }
+    }
+
+    async fn hello(&mut self) -> io::Result<Box<Hello>> {
+        match self.news().await {
+            Some(News::Hello(hello)) => Ok(hello),
+            Some(_) => Err(io::Error::other("the shim speaks another language")),
+            None => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+
+    /// Asks for something.
+    ///
+    /// # Errors
+    /// When the connection is gone.
+    pub(crate) async fn send(&mut self, order: &Order) -> io::Result<()> {
+        let mut line = serde_json::to_vec(order)?;
+        line.push(b'\n');
+        self.orders.write_all(&line).await
+    }
+
+    /// Returns what the shim tells next; none when the connection is gone. Nothing is lost when the wait is given up.
     pub(crate) async fn news(&mut self) -> Option<News> {
         loop {
             let line = self.news.next_line().await.ok()??;
@@ -66,54 +132,54 @@ impl Link {
     }
 }
 
-type Met = (Identity, Lines<BufReader<OwnedReadHalf>>, OwnedWriteHalf);
-
-async fn meet(shim: &mut Child, folder: &Path, spec: Spec) -> Result<Met, String> {
-    let (from, mut orders) = connect(shim, folder).await?.into_split();
-    let mut news = BufReader::new(from).lines();
-    send(&mut orders, &Order::Start(spec)).await.map_err(|error| format!("the shim is gone: {error}"))?;
-    let first = news.next_line().await.ok().flatten().ok_or("the shim died while it started the engine")?;
-    match serde_json::from_str(&first) {
-        Ok(News::Started { engine }) => Ok((engine, news, orders)),
-        Ok(News::NotStarted { why }) => Err(why),
-        _ => Err("the shim spoke another language; is it of another version?".to_owned()),
+/// Runs the program that leaves a shim behind, and waits for the program, not for the shim.
+async fn spawn(program: &[String], folder: &Path) -> Result<(), String> {
+    let [program, args @ ..] = program else { return Err("there is no shim to be run".to_owned()) };
+    let mut command = Command::new(program);
+    command.args(args).arg(folder).env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let spawned = command.kill_on_drop(true).spawn();
+    let running = spawned.map_err(|error| format!("the shim {program} cannot be run: {error}"))?;
+    let ended = tokio::time::timeout(ANSWER_MOST, running.wait_with_output()).await;
+    let output = ended.map_err(|_| "the shim did not detach in time".to_owned())?;
+    let output = output.map_err(|error| format!("the shim {program} cannot be waited for: {error}"))?;
+    if output.status.success() {
+        return Ok(());
     }
+    Err(format!("the shim failed ({}): {}", output.status, String::from_utf8_lossy(&output.stderr).trim()))
 }
 
-async fn connect(shim: &mut Child, folder: &Path) -> Result<UnixStream, String> {
-    // A socket's path may have about 100 bytes; the folder's own may be longer.
-    let opened = File::open(folder).map_err(|error| format!("{} cannot be opened: {error}", folder.display()))?;
-    let path = format!("/proc/self/fd/{}/{SOCKET}", opened.as_raw_fd());
+/// Waits for the shim that is on its way.
+async fn meet(folder: &Path) -> (Link, Box<Hello>) {
     loop {
-        match UnixStream::connect(&path).await {
-            Ok(stream) => return Ok(stream),
-            Err(error) if shim.try_wait().ok().flatten().is_some() => {
-                return Err(format!("the shim died at its start ({error})"));
+        if let Ok(stream) = connect(folder).await {
+            let mut link = Link::over(stream);
+            if let Ok(hello) = link.hello().await {
+                return (link, hello);
             }
-            Err(_) => tokio::time::sleep(Duration::from_millis(2)).await,
         }
+        tokio::time::sleep(ASK_AGAIN).await;
     }
 }
 
-async fn send(to: &mut OwnedWriteHalf, order: &Order) -> std::io::Result<()> {
-    let mut line = serde_json::to_vec(order)?;
-    line.push(b'\n');
-    to.write_all(&line).await
+async fn connect(folder: &Path) -> io::Result<UnixStream> {
+    // A socket's path may have about 100 bytes; the folder's own may be longer.
+    let opened = File::open(folder)?;
+    UnixStream::connect(format!("/proc/self/fd/{}/{SOCKET}", opened.as_raw_fd())).await
 }
 
-/// A shim whose runner let go of it before it had an engine leaves by itself.
-async fn give_up(mut shim: Child, why: String) -> String {
-    drop(shim.stdin.take());
-    if tokio::time::timeout(START_MOST, shim.wait()).await.is_err() {
-        // It has not been waited for, so its number is still its own.
-        let _ = shim.kill().await;
+/// A session's folder in which no shim is at work, and none can be while this lives.
+pub(crate) struct Vacant {
+    _lock: Option<File>,
+}
+
+/// Returns whether no shim is at work in the folder, and keeps it so; none when one is, or when that cannot be told.
+#[must_use]
+pub(crate) fn vacant(folder: &Path) -> Option<Vacant> {
+    let lock = File::options().write(true).create(true).truncate(false).open(folder.join(LOCK));
+    match lock {
+        Ok(lock) => lock.try_lock().is_ok().then_some(Vacant { _lock: Some(lock) }),
+        // Without its folder, no shim ever comes to run an engine.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Some(Vacant { _lock: None }),
+        Err(_) => None,
     }
-    let mut said = Vec::new();
-    if let Some(stderr) = shim.stderr.take() {
-        let reading = stderr.take(4_096);
-        tokio::pin!(reading);
-        let _ = tokio::time::timeout(Duration::from_millis(200), reading.read_to_end(&mut said)).await;
-    }
-    let said = String::from_utf8_lossy(&said);
-    if said.trim().is_empty() { why } else { format!("{why}: {}", said.trim()) }
 }

@@ -10,18 +10,21 @@
 //!
 //! An engine is called gone only when the kernel says that nothing of it is left, and that is on disk.
 
+mod attend;
 mod auth;
 mod doings;
 mod engine;
 mod engines;
 mod error;
+mod events;
 mod files;
 mod http;
 mod intents;
 mod life;
 mod link;
+mod listeners;
+mod output;
 mod process;
-mod pump;
 mod records;
 mod recover;
 mod refusal;
@@ -32,24 +35,28 @@ mod start;
 mod state_dir;
 mod stop;
 mod survivors;
+mod talk;
 mod usage;
 mod verbs;
+mod watch;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::net::TcpListener;
+use axum::serve::ListenerExt;
+use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
 pub use engines::AdapterKind;
 pub use error::OpenError;
-pub use settings::{EngineSpec, Settings};
+pub use settings::{CgroupChoice, EngineSpec, Settings};
 pub use shim::wire::StopGraces;
 
 use crate::protocol::{Origin, PROTOCOL};
-use crate::runner::engine::{Ending, Engine, is_for};
+use crate::runner::engine::{Engine, is_for};
 use crate::runner::records::Records;
 use crate::runner::state_dir::StateDir;
 use crate::session::Id;
@@ -69,7 +76,12 @@ struct Shared {
     gates: Mutex<HashMap<Id, Arc<tokio::sync::Mutex<()>>>>,
     damaged: Mutex<Vec<String>>,
     ready: AtomicBool,
-    leaving: AtomicBool,
+    /// Cancelled when this process is about to go; its engines stay.
+    leaving: CancellationToken,
+    /// When somebody who may was last heard, on the clock that stands still in sleep.
+    heard: AtomicI64,
+    /// The folder of control groups that engines get theirs in.
+    cgroup: Option<PathBuf>,
 }
 
 /// The engines that it holds, and those that it remembers. An engine moves from one to the other under one lock, so no
@@ -90,7 +102,12 @@ impl Runner {
         let unusable = |error| OpenError::Io(settings.state_dir.clone(), error);
         let boot_id = process::boot_id().map_err(unusable)?;
         let mut damaged = dir.quarantined();
-        let records = Records::load(&dir, &*settings.clock, &mut damaged).map_err(unusable)?;
+        let mut records = Records::load(&dir, &*settings.clock, &mut damaged).map_err(unusable)?;
+        if let Some(owner) = &settings.owner {
+            for record in records.adopt(owner) {
+                records::write(&dir, &record).map_err(unusable)?;
+            }
+        }
         let shared = Shared {
             dir,
             boot_id,
@@ -98,7 +115,9 @@ impl Runner {
             gates: Mutex::default(),
             damaged: Mutex::new(damaged),
             ready: AtomicBool::new(false),
-            leaving: AtomicBool::new(false),
+            leaving: CancellationToken::new(),
+            heard: AtomicI64::new(settings.clock.awake()),
+            cgroup: settings.cgroup.folder(),
             settings,
         };
         Ok(Self { shared: Arc::new(shared) })
@@ -130,10 +149,6 @@ impl Runner {
         self.shared.ready.load(Ordering::Acquire)
     }
 
-    fn is_leaving(&self) -> bool {
-        self.shared.leaving.load(Ordering::Acquire)
-    }
-
     fn origin(&self) -> Origin {
         Origin {
             protocol: PROTOCOL,
@@ -151,68 +166,49 @@ impl Runner {
     fn session_of(&self, id: &Id, owner: Option<&str>) -> Option<Arc<Engine>> {
         self.session(id).filter(|session| is_for(owner, session.owner_id.as_deref()))
     }
+}
 
-    /// Returns how long a caller waits for a stop before it is told that it goes on without them.
-    fn stop_most(&self) -> Duration {
-        let most = self.settings().graces.longest() + crate::time::SECOND;
-        Duration::from_millis(u64::try_from(most).unwrap_or(u64::MAX))
-    }
-
-    /// Stops every engine, and waits until they are gone or the time for that is over.
-    ///
-    /// What must be true: this runner was told to stop, by a person or by the machine that shuts down. Today its engines
-    /// end with it, so none of them is asked about; new starts are refused from here on. An engine that is not gone in
-    /// time gets no end record here: the next life of the runner looks for it.
-    async fn leave(&self) {
-        self.shared.leaving.store(true, Ordering::Release);
-        let most = self.stop_most();
-        let all = async {
-            // Again, since a start may have been under way.
-            loop {
-                let sessions: Vec<_> = self.known().sessions.values().cloned().collect();
-                if sessions.is_empty() {
-                    break;
-                }
-                futures_util::future::join_all(sessions.iter().map(|session| self.let_go(session))).await;
-            }
-        };
-        let _ = tokio::time::timeout(most, all).await;
-    }
-
-    /// Stops one engine since its runner leaves, and waits until it is gone.
-    ///
-    /// What must be true: [`Runner::leave`] is under way, and the engine's start has come to something, since a stop in
-    /// the middle of it would have nobody to be told to.
-    async fn let_go(&self, session: &Arc<Engine>) {
-        session.started().await;
-        let detail = Some("the runner was stopped, and its engines with it".to_owned());
-        let ending = Ending { reason: "exited".to_owned(), detail, asked: true, ..Ending::default() };
-        self.begin_stop(session, ending).await;
-        session.gone().await;
+impl Known {
+    /// Returns the engine that holds the conversation.
+    fn holder(&self, engine_session_id: &str) -> Option<&Arc<Engine>> {
+        let holds = |session: &&Arc<Engine>| session.facts().engine_session_id.as_deref() == Some(engine_session_id);
+        self.sessions.values().find(holds)
     }
 }
 
-/// Answers on `listener` until `shutdown`, then stops every engine and returns.
+/// Answers on `listener` until `shutdown`, and returns. The engines go on: the next runner on the folder finds them.
 ///
 /// # Errors
 /// When the listener fails.
 pub async fn serve(runner: Runner, listener: TcpListener, shutdown: CancellationToken) -> std::io::Result<()> {
     let recovering = tokio::spawn({
-        let runner = runner.clone();
-        let shutdown = shutdown.clone();
+        let (runner, shutdown) = (runner.clone(), shutdown.clone());
         async move { runner.recover(&shutdown).await }
     });
+    let watching = tokio::spawn({
+        let (runner, shutdown) = (runner.clone(), shutdown.clone());
+        async move { runner.watch(&shutdown).await }
+    });
     let asked = shutdown.clone();
-    let server = axum::serve(listener, http::router(runner.clone()))
+    let server = axum::serve(listener.tap_io(bound_silence), http::router(runner.clone()))
         .with_graceful_shutdown(async move { asked.cancelled().await })
         .into_future();
     let server = tokio::spawn(server);
     shutdown.cancelled().await;
+    runner.shared.leaving.cancel();
     let _ = recovering.await;
-    runner.leave().await;
+    let _ = watching.await;
+    runner.keep_notes().await;
     // A client that keeps its connection open keeps nobody here.
     match tokio::time::timeout(Duration::from_secs(1), server).await {
         Ok(Ok(served)) => served,
         Ok(Err(_)) | Err(_) => Ok(()),
     }
+}
+
+/// Gives up a client that the network does not reach any more, such as a machine whose battery died.
+fn bound_silence(stream: &mut TcpStream) {
+    // Without it the kernel gives up as well, only much later.
+    let most = u32::try_from(events::SILENT_MOST.as_millis()).unwrap_or(u32::MAX);
+    let _ = rustix::net::sockopt::set_tcp_user_timeout(stream, most);
 }

@@ -4,7 +4,7 @@
 //! ended generation, for as long as a record would.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::Clock;
 use crate::protocol::Ended;
+use crate::runner::engine::is_for;
 use crate::runner::files;
 use crate::runner::process;
 use crate::runner::state_dir::StateDir;
@@ -47,15 +48,29 @@ pub(crate) struct Record {
     /// On whose behalf the engine ran.
     #[serde(default)]
     pub(crate) owner_id: Option<String>,
+    /// The engine's own id of its conversation.
+    #[serde(default)]
+    pub(crate) engine_session_id: Option<String>,
+}
+
+/// Whose engine it was, and which conversation it held.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Of {
+    /// On whose behalf it ran.
+    pub(crate) owner_id: Option<String>,
+    /// Its own id of the conversation.
+    pub(crate) engine_session_id: Option<String>,
 }
 
 impl Record {
     /// Makes the record of an end that was proven just now.
     #[must_use]
-    pub(crate) fn now(ended: Ended, owner_id: Option<String>, clock: &dyn Clock) -> Self {
+    pub(crate) fn now(ended: Ended, of: Of, clock: &dyn Clock) -> Self {
         let boot_id = process::boot_id().unwrap_or_default();
         let ended = Ended { detail: ended.detail.map(cut), ..ended };
-        Self { ended, at: clock.now(), elapsed: clock.elapsed(), boot_id, forgotten: false, owner_id }
+        let Of { owner_id, engine_session_id } = of;
+        let (at, elapsed) = (clock.now(), clock.elapsed());
+        Self { ended, at, elapsed, boot_id, forgotten: false, owner_id, engine_session_id }
     }
 
     /// Returns what the worker is told, with its age.
@@ -64,7 +79,8 @@ impl Record {
         Ended { ended_ago_ms: Some(self.age(clock, boot_id)), ..self.ended.clone() }
     }
 
-    fn age(&self, clock: &dyn Clock, boot_id: &str) -> Ms {
+    /// Returns how long ago it ended.
+    pub(crate) fn age(&self, clock: &dyn Clock, boot_id: &str) -> Ms {
         let ago = if self.boot_id == boot_id { clock.elapsed() - self.elapsed } else { clock.now().since(self.at) };
         ago.max(0)
     }
@@ -123,8 +139,9 @@ impl Records {
     /// Returns what the worker has not taken note of, with its age, the oldest first: as much of it as one answer holds.
     /// The others follow when it has taken note of these.
     #[must_use]
-    pub(crate) fn listed(&self, clock: &dyn Clock, boot_id: &str) -> Vec<Ended> {
-        let aged = self.all.values().filter(|record| !record.forgotten).map(|it| (it.age(clock, boot_id), it));
+    pub(crate) fn listed(&self, clock: &dyn Clock, boot_id: &str, owner: Option<&str>) -> Vec<Ended> {
+        let mine = |record: &&Record| is_for(owner, record.owner_id.as_deref()) && !record.forgotten;
+        let aged = self.all.values().filter(mine).map(|it| (it.age(clock, boot_id), it));
         let mut fresh: Vec<_> = aged.filter(|(age, _)| *age <= KEPT_FOR).collect();
         fresh.sort_by_key(|(age, _)| Reverse(*age));
         let mut bytes = 0;
@@ -137,11 +154,35 @@ impl Records {
         .collect()
     }
 
+    /// Returns the newest record of an engine that held this conversation.
+    #[must_use]
+    pub(crate) fn of_conversation(&self, engine_session_id: &str) -> Option<&Record> {
+        let held = self.all.values().filter(|it| it.engine_session_id.as_deref() == Some(engine_session_id));
+        held.max_by_key(|record| record.at)
+    }
+
+    /// Gives the records from before there were owners to `owner`; returns those that changed.
+    pub(crate) fn adopt(&mut self, owner: &str) -> Vec<Record> {
+        let legacy = self.all.values_mut().filter(|record| record.owner_id.is_none());
+        let given = legacy.map(|record| {
+            record.owner_id = Some(owner.to_owned());
+            record.clone()
+        });
+        given.collect()
+    }
+
     /// Returns the records that are too old to be kept.
     #[must_use]
     pub(crate) fn expired(&self, clock: &dyn Clock, boot_id: &str) -> Vec<Key> {
         let expired = self.all.iter().filter(|(_, record)| record.age(clock, boot_id) > KEPT_FOR);
         expired.map(|(key, _)| key.clone()).collect()
+    }
+
+    /// Returns which engines ended less than `limit` ago.
+    #[must_use]
+    pub(crate) fn younger_than(&self, limit: Ms, clock: &dyn Clock, boot_id: &str) -> HashSet<Key> {
+        let young = self.all.iter().filter(|(_, record)| record.age(clock, boot_id) < limit);
+        young.map(|(key, _)| key.clone()).collect()
     }
 
     /// Forgets records that are on the disk no more.
@@ -157,6 +198,22 @@ impl Records {
 pub(crate) fn remove(dir: &StateDir, mut keys: Vec<Key>) -> Vec<Key> {
     keys.retain(|(id, generation)| files::remove(&path_of(dir, id, *generation)).is_ok());
     keys
+}
+
+/// Removes what ended engines had written, once it is older than `kept` or nothing else is known of the engine.
+///
+/// # Errors
+/// When the folder cannot be read.
+pub(crate) fn clear_outputs(dir: &StateDir, keep: impl Fn(&Id, i64) -> bool) -> io::Result<()> {
+    for entry in fs::read_dir(dir.outputs())? {
+        let path = entry?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.split_once('.'));
+        let key = name.and_then(|(id, generation)| Some((id.parse().ok()?, generation.parse().ok()?)));
+        if !key.is_some_and(|(id, generation)| keep(&id, generation)) {
+            fs::remove_dir_all(&path)?;
+        }
+    }
+    Ok(())
 }
 
 /// Cuts a text for people at a length that any answer can hold.
@@ -207,7 +264,7 @@ fn replace(
     let sentence = dir.quarantine(path, why, clock.now())?;
     let ended = Ended { detail: Some(sentence.clone()), ..blank(id.clone(), *generation, "exited") };
     damaged.push(sentence);
-    let record = Record::now(ended, None, clock);
+    let record = Record::now(ended, Of::default(), clock);
     write(dir, &record)?;
     Ok(record)
 }
@@ -239,7 +296,7 @@ mod tests {
     fn ended_at(clock: &ManualClock, number: i64, detail: &str) -> Record {
         let id = format!("s{number}").parse().unwrap();
         let ended = Ended { detail: Some(detail.to_owned()), ..blank(id, 1, "exited") };
-        Record::now(ended, None, clock)
+        Record::now(ended, Of::default(), clock)
     }
 
     #[test]
@@ -251,7 +308,7 @@ mod tests {
             clock.advance(1);
             records.insert(ended_at(&clock, number, "short"));
         }
-        let listed = records.listed(&clock, &boot);
+        let listed = records.listed(&clock, &boot, None);
         assert_eq!(listed.len(), 1_000);
         assert_eq!(listed.first().map(|it| it.session_id.to_string()), Some("s1499".to_owned()), "the oldest first");
 
@@ -261,7 +318,7 @@ mod tests {
         for number in 0..1_500 {
             records.insert(ended_at(&clock, number, &hostile));
         }
-        let listed = records.listed(&clock, &boot);
+        let listed = records.listed(&clock, &boot, None);
         assert!(serde_json::to_vec(&listed).unwrap().len() < LISTED_BYTES_MOST + LISTED_MOST);
         assert!(listed.len() > 50, "{}", listed.len());
     }

@@ -1,31 +1,33 @@
-//! What an earlier life of the runner left: each engine that has no end record gets one, or is held until it may.
+//! What an earlier life of the runner left: engines that live are taken up again, and each that does not gets its end.
 //!
-//! Today an engine dies with its runner: its shim notices and stops it. So nothing here looks for engines to take up
-//! again, only for their ends.
+//! A shim that holds its lock holds an engine, whatever else is damaged or does not answer: such a session is tracked, if
+//! need be with a state that nobody can tell. Only where the lock is free is an engine's end recorded.
 
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use futures_util::StreamExt;
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::protocol::Ended;
-use crate::runner::engine::{Ending, Engine, Plan};
-use crate::runner::engines::adapter;
+use crate::runner::attend::Attendant;
+use crate::runner::engine::{Ending, Engine, Errand, Plan};
+use crate::runner::engines::{Opening, adapter};
 use crate::runner::intents::{self, EndIntent, StartIntent};
-use crate::runner::records::{self, Record};
-use crate::runner::shim::wire::{EXIT, Gone, LOCK};
+use crate::runner::link::{self, Link, Vacant};
+use crate::runner::shim::wire::{EXIT, Gone, HELD, Hello};
 use crate::runner::{Runner, files};
 use crate::session::Id;
 
-/// How often a shim that is still at work is looked at.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
-/// How long the start waits for one that nobody stops any more.
+/// How many folders are looked at side by side.
+const AT_ONCE: usize = 16;
+/// How long the start waits for one shim that does not answer, or for one engine's output to be read again.
+const ANSWER_WITHIN: Duration = Duration::from_millis(800);
+/// How long the start waits for one end that takes its time to be proven.
 const SETTLED_WITHIN: Duration = Duration::from_secs(5);
-
 /// How often a folder that cannot be read is tried again.
 const READ_AGAIN: Duration = Duration::from_secs(1);
 
@@ -43,14 +45,14 @@ enum Found {
     Leftover(Box<Leftover>),
     /// Its engine is held by now.
     Held,
-    /// Its engine is recorded, or never came to be.
-    Needless,
+    /// Its engine of this generation is recorded, or never came to be.
+    Needless(Option<(Id, i64)>),
     /// No session's folder.
     Strange,
 }
 
 impl Runner {
-    /// Turns what an earlier life left into end records, then says that the runner is ready.
+    /// Takes up what an earlier life left, then says that the runner is ready.
     ///
     /// It is not ready before every folder could be read to its end: an engine that is not seen must not be missing from
     /// a list that says it is whole. So what cannot be read is named and tried again, until `shutdown`.
@@ -83,39 +85,57 @@ impl Runner {
             Ok(folders) => folders,
             Err(error) => return vec![unreadable(&sessions, &error)],
         };
-        let mut unread = Vec::new();
-        for folder in folders {
-            let (runner, reading) = (self.clone(), folder.clone());
-            match files::aside(move || runner.sort_out(&reading)).await {
-                Ok(Some(leftover)) => self.take_up(leftover).await,
-                Ok(None) => {}
-                Err(error) => unread.push(unreadable(&folder, &error)),
-            }
+        let looking = folders.into_iter().map(|folder| self.look_at(folder));
+        futures_util::stream::iter(looking).buffer_unordered(AT_ONCE).filter_map(std::future::ready).collect().await
+    }
+
+    /// Takes up what is left of an engine in a folder; returns a sentence when that cannot be read.
+    async fn look_at(&self, folder: PathBuf) -> Option<String> {
+        let (runner, reading) = (self.clone(), folder.clone());
+        match files::aside(move || runner.sort_out(&reading)).await {
+            Ok(Some(leftover)) => self.take_up(leftover).await,
+            Ok(None) => {}
+            Err(error) => return Some(unreadable(&folder, &error)),
         }
-        unread
+        None
     }
 
     /// Clears away what is not needed, and returns what is left of an engine.
     fn sort_out(&self, folder: &Path) -> io::Result<Option<Leftover>> {
-        match self.find(folder)? {
+        match self.look_for(folder)? {
             Found::Leftover(leftover) => return Ok(Some(*leftover)),
             Found::Held => {}
-            Found::Needless => clear(folder),
+            Found::Needless(recorded) => {
+                let cleared = match recorded {
+                    Some((id, generation)) => self.clear_folder(folder, &id, generation),
+                    None => std::fs::remove_dir_all(folder),
+                };
+                if let Err(error) = cleared {
+                    tracing::warn!(folder = %folder.display(), %error, "an ended session's folder is in the way");
+                }
+            }
             Found::Strange => self.set_aside(folder, "it is no session's folder"),
         }
         Ok(None)
     }
 
-    fn find(&self, folder: &Path) -> io::Result<Found> {
+    fn look_for(&self, folder: &Path) -> io::Result<Found> {
         let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let is_folder = std::fs::symlink_metadata(folder)?.is_dir();
         let Some(id) = name.parse::<Id>().ok().filter(|_| is_folder) else { return Ok(Found::Strange) };
         if self.session(&id).is_some() {
             return Ok(Found::Held);
         }
-        let Some((generation, start)) = intents::read_start(folder)? else { return Ok(Found::Needless) };
-        if self.known().records.get(&id, generation).is_some() {
-            return Ok(Found::Needless);
+        let started = intents::read_start(folder)?;
+        let vacant = link::vacant(folder).is_some();
+        let (generation, start) = match started {
+            Some(started) => started,
+            None if vacant => return Ok(Found::Needless(None)),
+            // Somebody holds an engine here, whatever became of the record of its start.
+            None => (1, Err("it is gone".to_owned())),
+        };
+        if vacant && self.known().records.get(&id, generation).is_some() {
+            return Ok(Found::Needless(Some((id, generation))));
         }
         let end = intents::read_end(folder).filter(|intent| intent.generation == generation);
         Ok(Found::Leftover(Box::new(Leftover { id, generation, folder: folder.to_owned(), start, end })))
@@ -129,91 +149,162 @@ impl Runner {
         self.damaged().push(sentence);
     }
 
-    /// Holds the engine as ending until it is proven gone and recorded. Only what takes long is not waited for.
+    /// Holds the engine again where its shim is at work, and else records its end.
     async fn take_up(&self, leftover: Leftover) {
-        let session = self.placeholder(&leftover);
+        let (session, errands) = self.placeholder(&leftover);
         self.known().sessions.insert(leftover.id.clone(), Arc::clone(&session));
-        let at_work = !is_free(&leftover.folder).await;
-        let runner = self.clone();
-        let settling = tokio::spawn(async move {
-            // The shim is still stopping its engine.
-            while !is_free(&leftover.folder).await {
-                tokio::time::sleep(LOOK_AGAIN).await;
+        if let Err(why) = &leftover.start {
+            let sentence = format!("the record of the start of the session {} is damaged: {why}", leftover.id);
+            tracing::error!("{sentence}");
+            self.damaged().push(sentence);
+        }
+        let folder = leftover.folder.clone();
+        match files::aside(move || Ok(link::vacant(&folder))).await.ok().flatten() {
+            Some(vacant) => {
+                let runner = self.clone();
+                let settling = tokio::spawn(async move { runner.settle_leftover(&session, leftover, vacant).await });
+                let _ = tokio::time::timeout(SETTLED_WITHIN, settling).await;
             }
-            runner.settle_leftover(&session, leftover).await;
-        });
-        if !at_work {
-            let _ = tokio::time::timeout(SETTLED_WITHIN, settling).await;
+            None => self.adopt_engine(&session, errands, leftover).await,
         }
     }
 
-    /// Makes a session that stands for an engine which is ending, of whose doings nothing can be told.
-    fn placeholder(&self, leftover: &Leftover) -> Arc<Engine> {
-        let (name, cwd, owner_id) = match &leftover.start {
-            Ok(start) => (start.engine.clone(), start.cwd.clone(), start.owner_id.clone()),
-            Err(_) => (String::new(), String::new(), None),
+    /// Makes a session that stands for what is left of an engine.
+    fn placeholder(&self, leftover: &Leftover) -> (Arc<Engine>, mpsc::Receiver<Errand>) {
+        let damaged = StartIntent::default();
+        let start = leftover.start.as_ref().unwrap_or(&damaged);
+        let mut spec = self.settings().engines.get(&start.engine).cloned().unwrap_or_default();
+        spec.adapter = start.adapter;
+        let plan = Plan {
+            name: start.engine.clone(),
+            adapter: adapter(spec.adapter),
+            spec,
+            cwd: start.cwd.clone(),
+            owner_id: start.owner_id.clone().or_else(|| self.settings().owner.clone()),
         };
-        let spec = self.settings().engines.get(&name).cloned().unwrap_or_default();
-        let plan = Plan { name, adapter: adapter(spec.adapter), spec, cwd, owner_id };
-        let now = self.settings().clock.awake();
-        let (session, _) = Engine::starting(leftover.id.clone(), leftover.generation, plan, now);
-        session.fell_mute();
-        let reason = leftover.end.as_ref().map_or_else(|| "exited".to_owned(), |intent| intent.reason.clone());
-        session.begin_end(&mut session.facts(), Ending { reason, ..Ending::default() });
-        session
+        let clock = &self.settings().clock;
+        // Of another boot, its clock says nothing.
+        let began = if start.boot_id == self.shared.boot_id { start.awake } else { clock.awake() };
+        let (session, errands) = Engine::starting(leftover.id.clone(), leftover.generation, plan, began);
+        let conversation = intents::read_conversation(&leftover.folder).or_else(|| start.engine_session_id.clone());
+        {
+            let mut facts = session.facts();
+            facts.engine_session_id = conversation;
+            facts.settled = true;
+            if leftover.start.is_err() {
+                // How it speaks is not known, so neither is what it does.
+                facts.doings.fell_mute();
+            }
+        }
+        (session, errands)
+    }
+
+    /// Takes up an engine whose shim is at work.
+    ///
+    /// A stop that had begun goes on, with its reason. One that was only written down goes on if a person had asked for
+    /// it; else it is forgotten, since its condition may not hold any more and nobody was told that it was done.
+    async fn adopt_engine(&self, session: &Arc<Engine>, errands: mpsc::Receiver<Errand>, leftover: Leftover) {
+        let mut attendant = Attendant::new(self.clone(), Arc::clone(session));
+        let found = tokio::time::timeout(ANSWER_WITHIN, Link::find(&leftover.folder)).await;
+        match found.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
+            Ok((link, hello)) => {
+                session.known_to_run(&hello);
+                self.go_on_stopping(session, &hello, &leftover).await;
+                let opening = opening(&leftover);
+                let (runner, following) = (self.clone(), Arc::clone(session));
+                let (caught_up, waiting) = tokio::sync::oneshot::channel();
+                tokio::spawn(async move {
+                    attendant.resume(link, hello, &opening).await;
+                    let _ = caught_up.send(());
+                    runner.follow(following, attendant, errands).await;
+                });
+                let _ = tokio::time::timeout(ANSWER_WITHIN, waiting).await;
+            }
+            Err(error) => {
+                tracing::error!(session_id = %session.id, %error, "the shim of an engine does not answer; it is kept");
+                let now = self.settings().clock.awake();
+                {
+                    let mut facts = session.facts();
+                    facts.trouble = Some(format!("its shim does not answer: {error}"));
+                    facts.doings.missed(now);
+                }
+                session.is_unreached();
+                attendant.will_resume(opening(&leftover));
+                tokio::spawn(self.clone().follow(Arc::clone(session), attendant, errands));
+            }
+        }
+    }
+
+    async fn go_on_stopping(&self, session: &Arc<Engine>, hello: &Hello, leftover: &Leftover) {
+        let reason = match &leftover.end {
+            Some(intent) if hello.stopping || intent.forced => intent.reason.clone(),
+            None if hello.stopping => "exited".to_owned(),
+            None if hello.engine.is_none() => "start_failed".to_owned(),
+            Some(_) => {
+                let folder = leftover.folder.clone();
+                if let Err(error) = files::aside(move || intents::remove_end(&folder)).await {
+                    tracing::warn!(session_id = %session.id, %error, "a stop that never began cannot be taken back");
+                }
+                return;
+            }
+            None => return,
+        };
+        let sweep_id = leftover.end.as_ref().and_then(|intent| intent.sweep_id.clone());
+        let ending = Ending { reason, sweep_id, asked: true, ..Ending::default() };
+        session.begin_end(&mut session.facts(), ending);
+        session.closing.cancel();
     }
 
     /// Records the end of an engine that an earlier life left.
     ///
-    /// What must be true: no shim is at work in its folder. Then either the shim left the kernel's proof that nothing is
-    /// left, or what carries the engine's marks is killed until the kernel shows none of it.
-    async fn settle_leftover(&self, session: &Arc<Engine>, leftover: Leftover) {
+    /// What must be true: no shim is at work in its folder, and none can be while `vacant` lives. Then either the shim
+    /// left the kernel's proof that nothing is left, or the machine was booted again, or what carries the engine's marks
+    /// is killed until the kernel shows none of it.
+    async fn settle_leftover(&self, session: &Arc<Engine>, leftover: Leftover, vacant: Vacant) {
         let exit = leftover.folder.join(EXIT);
         let gone = files::aside(move || files::read_json::<Gone>(&exit)).await.ok().flatten();
-        if gone.is_none() {
-            self.free(session).await;
-        }
-        let ended = self.end_of(&leftover, gone);
-        let record = Record::now(ended, session.owner_id.clone(), &*self.settings().clock);
-        self.keep(&record).await;
-        // While the engine is still held, so that no successor's folder is there yet.
-        let runner = self.clone();
-        let _ = tokio::task::spawn_blocking(move || runner.set_aside_or_remove(&leftover)).await;
-        self.let_rest(session, record);
-    }
-
-    /// Tells how an engine came to its end that an earlier life left.
-    ///
-    /// What must be true: nothing of it is left; this only finds the words for it.
-    fn end_of(&self, leftover: &Leftover, gone: Option<Gone>) -> Ended {
-        let intent = &leftover.end;
         let rebooted = leftover.start.as_ref().is_ok_and(|start| start.boot_id != self.shared.boot_id);
-        let (reason, detail) = match (intent, rebooted, &leftover.start) {
-            (Some(EndIntent { reason, .. }), ..) => (reason.as_str(), None),
-            (None, true, _) => ("host_reboot", Some("the machine was booted again".to_owned())),
-            (None, false, Err(why)) => {
-                ("exited", Some(format!("the runner died, and the record of the start is damaged: {why}")))
-            }
-            (None, false, Ok(_)) => ("exited", Some("the runner died, and its engines with it".to_owned())),
-        };
-        let proven = gone.is_some() || rebooted;
-        let gone = gone.unwrap_or_default();
-        Ended {
-            sweep_id: intent.as_ref().and_then(|intent| intent.sweep_id.clone()),
-            resume: intent.as_ref().and_then(|intent| intent.resume.clone()),
-            exit: gone.exit,
-            stages: gone.stages,
-            detail,
-            containment: Some(if proven { "subreaper" } else { "best_effort" }.to_owned()),
-            ..records::blank(leftover.id.clone(), leftover.generation, reason)
+        let never_held = !leftover.folder.join(HELD).exists();
+        session.begin_end(&mut session.facts(), end_of(&leftover, gone.is_some(), rebooted, never_held));
+        let (folder, why) = (leftover.folder.clone(), leftover.start.as_ref().err().cloned());
+        let keep_damaged = why.map(|why| self.copy_aside(&folder, why));
+        if rebooted && gone.is_none() {
+            self.conclude_rebooted(session).await;
+        } else {
+            self.conclude(session, gone).await;
         }
+        drop((vacant, keep_damaged));
     }
 
-    fn set_aside_or_remove(&self, leftover: &Leftover) {
-        match &leftover.start {
-            Ok(_) => clear(&leftover.folder),
-            Err(why) => self.set_aside(&leftover.folder, why),
+    /// Keeps a folder with a damaged record for a person, under the folder's own name beside it.
+    fn copy_aside(&self, folder: &Path, why: String) {
+        let damaged = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        for entry in damaged.filter(|entry| entry.file_name().to_string_lossy().starts_with("start.")) {
+            self.set_aside(&entry.path(), &why);
         }
+    }
+}
+
+fn end_of(leftover: &Leftover, proven: bool, rebooted: bool, never_held: bool) -> Ending {
+    let (reason, detail) = match (&leftover.end, &leftover.start) {
+        (Some(EndIntent { reason, .. }), _) => (reason.as_str(), None),
+        (None, _) if rebooted => ("host_reboot", Some("the machine was booted again".to_owned())),
+        (None, Err(why)) => ("exited", Some(format!("the record of its start is damaged: {why}"))),
+        (None, Ok(_)) if proven => ("exited", None),
+        (None, Ok(_)) if never_held => {
+            ("start_failed", Some("the runner died while it started the engine, and the engine never ran".to_owned()))
+        }
+        (None, Ok(_)) => ("exited", Some("the shim that held the engine died".to_owned())),
+    };
+    let sweep_id = leftover.end.as_ref().and_then(|intent| intent.sweep_id.clone());
+    Ending { reason: reason.to_owned(), sweep_id, detail, ..Ending::default() }
+}
+
+fn opening(leftover: &Leftover) -> Opening {
+    let start = leftover.start.as_ref();
+    Opening {
+        cwd: start.map(|start| start.cwd.clone()).unwrap_or_default(),
+        engine_session_id: start.ok().and_then(|start| start.engine_session_id.clone()),
     }
 }
 
@@ -225,28 +316,10 @@ fn unreadable(path: &Path, error: &io::Error) -> String {
     format!("{} cannot be read, so it is not known which engines are there: {error}", path.display())
 }
 
-/// Removes a session's folder that is not needed any more.
-///
-/// What must be true: the end of its engine is on disk, or the folder was read to its end and no start is in it.
-fn clear(folder: &Path) {
-    if let Err(error) = std::fs::remove_dir_all(folder) {
-        tracing::warn!(folder = %folder.display(), %error, "an ended session's folder is in the way");
-    }
-}
-
-/// Returns whether no shim is at work in the folder; when that cannot be told, one is.
-async fn is_free(folder: &Path) -> bool {
-    let lock = folder.join(LOCK);
-    let free = move || match File::open(lock) {
-        Ok(lock) => lock.try_lock().is_ok(),
-        Err(error) => error.kind() == io::ErrorKind::NotFound,
-    };
-    tokio::task::spawn_blocking(free).await.unwrap_or(false)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::ListRequest;
     use crate::runner::Settings;
 
     async fn until(what: impl Fn() -> bool) {
@@ -279,7 +352,7 @@ mod tests {
         until(|| !runner.damaged().is_empty()).await;
         assert!(!runner.is_ready());
         assert!(runner.damaged().iter().all(|sentence| sentence.starts_with(&sessions.display().to_string())));
-        assert!(!runner.list(None).await.complete);
+        assert!(!runner.list(ListRequest::default()).await.complete);
 
         std::fs::remove_file(&sessions).unwrap();
         std::fs::rename(&aside, &sessions).unwrap();

@@ -6,14 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use tokio::sync::mpsc;
 
 use crate::protocol::{Ended, SessionAnswer, StartRequest, variable};
 use crate::runner::engine::{Ending, Engine, Plan};
-use crate::runner::engines::{Adapter, Opening, adapter};
+use crate::runner::attend::Attendant;
+use crate::runner::engines::{Adapter, AdapterKind, OWN_PROGRAM, Opening, adapter};
 use crate::runner::intents::{self, StartIntent};
-use crate::runner::link::Link;
-use crate::runner::pump::Outgoing;
+use crate::runner::link::{Link, NotStarted};
 use crate::runner::refusal::Refusal;
 use crate::runner::settings::EngineSpec;
 use crate::runner::shim::wire::Spec;
@@ -21,17 +20,23 @@ use crate::runner::{Known, Runner, files};
 use crate::session::Id;
 
 /// The variables that every engine gets from the runner's own environment; nothing else of it reaches an engine.
-const PASSED_ON: [&str; 10] =
-    ["PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TERM", "USER", "LOGNAME", "SHELL", "TMPDIR"];
+const PASSED_ON: [&str; 20] = [
+    "PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TERM", "USER", "LOGNAME", "SHELL", "TMPDIR", "XDG_*", "HTTP_PROXY",
+    "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS",
+];
+
+/// How long a start waits for an engine that has to be greeted; less than a client waits for an answer.
+const READY_WITHIN: Duration = Duration::from_secs(8);
 
 impl Runner {
     /// Makes sure that the session has an engine of this generation, and returns how it stands.
-    pub(crate) async fn start(&self, request: StartRequest) -> Result<SessionAnswer, Refusal> {
+    pub(crate) async fn start(&self, mut request: StartRequest) -> Result<SessionAnswer, Refusal> {
         check(&request)?;
+        request.owner_id = request.owner_id.or_else(|| self.settings().owner.clone());
         let spec = self.engine(&request)?;
         let gate = self.gate(&request.session_id);
         let _alone = gate.lock().await;
-        if self.is_leaving() {
+        if self.shared.leaving.is_cancelled() {
             return Err(Refusal::not_ready("the runner is being stopped"));
         }
         check_owner(&self.known(), &request)?;
@@ -55,10 +60,9 @@ impl Runner {
     }
 
     fn engine(&self, request: &StartRequest) -> Result<EngineSpec, Refusal> {
-        let engines = &self.settings().engines;
-        let known = engines.get(&request.engine).filter(|spec| !spec.command.is_empty());
+        let known = self.settings().engines.get(&request.engine).filter(|spec| spec.is_here());
         known.cloned().ok_or_else(|| {
-            let names: Vec<String> = engines.keys().cloned().collect();
+            let names = self.settings().engines_here();
             let message = format!("this runner has no engine {:?}; it has {}", request.engine, listed(&names));
             let refusal = Refusal::new(StatusCode::BAD_REQUEST, "unknown_engine", message);
             Refusal { engines: names, ..refusal.about(&request.session_id, request.generation) }
@@ -80,7 +84,7 @@ impl Runner {
         if !ending && self.adopt(session, request, generation).await? {
             return Ok(Some(self.answer(session, asked)));
         }
-        if tokio::time::timeout(self.stop_most(), session.gone()).await.is_err() {
+        if tokio::time::timeout(self.stop_most(session), session.gone()).await.is_err() {
             return Err(Refusal::busy(id, asked, format!("the earlier engine of the session {id} is not gone yet")));
         }
         Ok(None)
@@ -91,7 +95,7 @@ impl Runner {
         let folder = self.dir().session(&session.id);
         let failed = |error| Refusal::internal(format!("the start could not be written down: {error}"));
         if request.generation > current {
-            let intent = self.intent(&session.engine_name, &session.cwd, request.owner_id.clone());
+            let intent = self.intent((&session.engine_name, session.spec.adapter), &session.cwd, request.owner_id.clone());
             let (folder, generation) = (folder.clone(), request.generation);
             files::aside(move || intents::write_start(&folder, generation, &intent)).await.map_err(failed)?;
         }
@@ -111,48 +115,88 @@ impl Runner {
         Ok(alive)
     }
 
-    fn intent(&self, engine: &str, cwd: &str, owner_id: Option<String>) -> StartIntent {
-        let (boot_id, at) = (self.shared.boot_id.clone(), self.settings().clock.now());
-        StartIntent { engine: engine.to_owned(), cwd: cwd.to_owned(), owner_id, boot_id, at }
+    fn intent(&self, (engine, adapter): (&str, AdapterKind), cwd: &str, owner_id: Option<String>) -> StartIntent {
+        let clock = &self.settings().clock;
+        StartIntent {
+            engine: engine.to_owned(),
+            cwd: cwd.to_owned(),
+            owner_id,
+            adapter,
+            engine_session_id: None,
+            boot_id: self.shared.boot_id.clone(),
+            awake: clock.awake(),
+            at: clock.now(),
+        }
     }
 
     fn answer(&self, session: &Engine, generation: i64) -> SessionAnswer {
         let tracked = session.tracked(self.settings().clock.awake(), self.settings().stall_after);
-        let (origin, session_id) = (self.origin(), session.id.clone());
-        SessionAnswer { origin, session: Some(tracked), session_id, generation, outcome: None }
+        SessionAnswer { session: Some(tracked), ..self.plain_answer(&session.id, generation) }
     }
 
     async fn launch(&self, request: StartRequest, spec: EngineSpec) -> Result<SessionAnswer, Refusal> {
         let adapter = adapter(spec.adapter);
-        let command = command(&request, &spec, &*adapter);
-        let (env, cwd) = (self.environment(&request, &spec), request.cwd.clone());
-        let folder = self.write_down(&request).await?;
+        let opening = Opening { cwd: request.cwd.clone(), engine_session_id: request.engine_session_id.clone() };
+        let shim = self.shim_spec(&request, &spec, (&*adapter, &opening));
+        let folder = self.write_down(&request, spec.adapter).await?;
         let (name, owner_id) = (request.engine.clone(), request.owner_id.clone());
-        let plan = Plan { name, adapter, spec, cwd: cwd.clone(), owner_id };
+        let plan = Plan { name, adapter, spec, cwd: request.cwd.clone(), owner_id };
         let now = self.settings().clock.awake();
-        let (session, outgoing) = Engine::starting(request.session_id.clone(), request.generation, plan, now);
+        let (session, errands) = Engine::starting(request.session_id.clone(), request.generation, plan, now);
+        session.facts().engine_session_id.clone_from(&request.engine_session_id);
         self.hold(&session, &request).await?;
-        let spec = Spec { command, env, cwd, graces: self.settings().graces };
         let is_folder = tokio::fs::metadata(&request.cwd).await.is_ok_and(|it| it.is_dir());
         let linked = if is_folder {
-            Link::start(&self.settings().program, &folder, spec).await
+            Link::start(&self.settings().shim, &folder, shim).await
         } else {
-            Err(format!("there is no folder {:?}", request.cwd))
+            Err(NotStarted::For(format!("there is no folder {:?}", request.cwd)))
         };
+        let mut attendant = Attendant::new(self.clone(), Arc::clone(&session));
         match linked {
-            Ok(link) => self.settle(session, link, outgoing, request.generation).await,
-            Err(why) => {
-                let ending = Ending { reason: "start_failed".to_owned(), detail: Some(why), ..Ending::default() };
-                session.begin_end(&mut session.facts(), ending);
+            Ok((link, started)) => {
+                session.runs(started.engine, started.shim.pid, started.containment);
+                attendant.begin(link, &opening).await;
+                tokio::spawn(self.clone().follow(Arc::clone(&session), attendant, errands));
+                self.settle(session, request.generation).await
+            }
+            Err(NotStarted::For(why)) => {
+                give_up(&session, why);
                 Err(self.start_failed(&self.conclude(&session, None).await))
+            }
+            Err(NotStarted::Unknown(why)) => {
+                give_up(&session, why);
+                session.closing.cancel();
+                tokio::spawn(self.clone().follow(Arc::clone(&session), attendant, errands));
+                self.settle(session, request.generation).await
             }
         }
     }
 
+    /// Returns what the shim is told to start.
+    fn shim_spec(&self, request: &StartRequest, spec: &EngineSpec, (adapter, opening): (&dyn Adapter, &Opening)) -> Spec {
+        let mut command = adapter.command(spec, opening);
+        if let Some(program) = command.first_mut().filter(|program| *program == OWN_PROGRAM) {
+            *program = self.settings().program.display().to_string();
+        }
+        command.extend(request.args.iter().cloned());
+        Spec {
+            command,
+            env: self.environment(request, spec, adapter),
+            cwd: request.cwd.clone(),
+            graces: spec.stop.unwrap_or(self.settings().graces),
+            output_most: self.settings().output_bytes,
+            segment_bytes: self.settings().segment_bytes,
+            cgroup: self.shared.cgroup.clone(),
+        }
+    }
+
     /// Writes down, in a folder without traces of an earlier engine, that this one is about to be started.
-    async fn write_down(&self, request: &StartRequest) -> Result<PathBuf, Refusal> {
+    async fn write_down(&self, request: &StartRequest, adapter: AdapterKind) -> Result<PathBuf, Refusal> {
         let folder = self.dir().session(&request.session_id);
-        let intent = self.intent(&request.engine, &request.cwd, request.owner_id.clone());
+        let intent = StartIntent {
+            engine_session_id: request.engine_session_id.clone(),
+            ..self.intent((&request.engine, adapter), &request.cwd, request.owner_id.clone())
+        };
         let (writing, generation) = (folder.clone(), request.generation);
         files::aside(move || fresh(&writing).and_then(|()| intents::write_start(&writing, generation, &intent)))
             .await
@@ -160,7 +204,7 @@ impl Runner {
         Ok(folder)
     }
 
-    /// Holds the engine from here on, unless one of another owner came first meanwhile.
+    /// Holds the engine from here on, unless another one that may not be beside it came first meanwhile.
     async fn hold(&self, session: &Arc<Engine>, request: &StartRequest) -> Result<(), Refusal> {
         let held = {
             let mut known = self.known();
@@ -179,18 +223,13 @@ impl Runner {
         held
     }
 
-    /// Waits until the engine has said something or lived for a moment: one that leaves before never started.
-    async fn settle(
-        &self,
-        session: Arc<Engine>,
-        link: Link,
-        outgoing: mpsc::Receiver<Outgoing>,
-        generation: i64,
-    ) -> Result<SessionAnswer, Refusal> {
-        session.runs(link.engine, link.shim.id().and_then(|pid| i32::try_from(pid).ok()));
-        tokio::spawn(self.clone().follow(Arc::clone(&session), link, outgoing));
+    /// Waits until the engine can take messages and has lived for a moment: one that leaves before never started.
+    async fn settle(&self, session: Arc<Engine>, generation: i64) -> Result<SessionAnswer, Refusal> {
         let moment = Duration::from_millis(u64::try_from(self.settings().start_settle).unwrap_or(0));
-        let _ = tokio::time::timeout(moment, session.ends()).await;
+        let lived = tokio::time::timeout(moment, session.ends()).await;
+        if lived.is_err() {
+            let _ = tokio::time::timeout(READY_WITHIN, session.can_be_told()).await;
+        }
         let ending = {
             let mut facts = session.facts();
             facts.settled = true;
@@ -213,12 +252,15 @@ impl Runner {
         Refusal { reason: Some(ended.reason.clone()), ..refusal.about(&ended.session_id, ended.generation) }
     }
 
-    fn environment(&self, request: &StartRequest, spec: &EngineSpec) -> BTreeMap<String, String> {
-        let passed = |name: &str| PASSED_ON.contains(&name) || name.starts_with("XDG_");
+    fn environment(&self, request: &StartRequest, spec: &EngineSpec, adapter: &dyn Adapter) -> BTreeMap<String, String> {
+        let more = spec.pass_env.iter().map(String::as_str);
+        let patterns: Vec<&str> = PASSED_ON.into_iter().chain(adapter.passes_on().iter().copied()).chain(more).collect();
+        let passed = |name: &str| patterns.iter().any(|pattern| fits(name, pattern));
         let mut env: BTreeMap<String, String> = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .filter(|(name, _)| passed(name))
             .collect();
+        env.extend(adapter.env());
         env.extend(spec.env.clone());
         env.extend(request.env.clone());
         // Last, so that nothing can pass itself off as another session's.
@@ -229,14 +271,38 @@ impl Runner {
     }
 }
 
-/// Refuses a start on behalf of another owner than that of the engines which are there: a runner serves one at a time.
+/// Refuses a start that would reach another owner's session or conversation, exactly as if nothing were known of it, and
+/// one of a conversation that another session's engine holds: no engine guards its own against a second process.
 fn check_owner(known: &Known, request: &StartRequest) -> Result<(), Refusal> {
-    if known.sessions.values().all(|session| session.owner_id == request.owner_id) {
-        return Ok(());
+    let (id, generation) = (&request.session_id, request.generation);
+    let strange = |owner: &Option<String>| *owner != request.owner_id;
+    let living = known.sessions.get(id).is_some_and(|session| strange(&session.owner_id));
+    let ended = known.records.newest(id).is_some_and(|record| strange(&record.owner_id));
+    if living || ended {
+        return Err(Refusal::not_tracked(id, generation));
     }
-    let message = "this runner holds engines of another owner, and serves one owner at a time";
-    let refusal = Refusal::new(StatusCode::CONFLICT, "bad_request", message);
-    Err(refusal.about(&request.session_id, request.generation))
+    let Some(conversation) = request.engine_session_id.as_deref() else { return Ok(()) };
+    if known.records.of_conversation(conversation).is_some_and(|record| strange(&record.owner_id)) {
+        return Err(Refusal::not_tracked(id, generation));
+    }
+    match known.holder(conversation).filter(|holder| holder.id != *id) {
+        Some(holder) if strange(&holder.owner_id) => Err(Refusal::not_tracked(id, generation)),
+        Some(holder) => {
+            let message = format!("the conversation {conversation:?} is held by the engine of the session {}", holder.id);
+            Err(Refusal::new(StatusCode::CONFLICT, "in_use", message).about(id, generation))
+        }
+        None => Ok(()),
+    }
+}
+
+fn give_up(session: &Engine, why: String) {
+    let ending = Ending { reason: "start_failed".to_owned(), detail: Some(why), ..Ending::default() };
+    session.begin_end(&mut session.facts(), ending);
+}
+
+/// Returns whether a variable is meant by a pattern: its name, or its beginning and `*`.
+fn fits(name: &str, pattern: &str) -> bool {
+    pattern.strip_suffix('*').map_or(name == pattern, |beginning| name.starts_with(beginning))
 }
 
 /// Removes what an earlier engine left in its folder: its end must never be taken for this one's.
@@ -245,13 +311,6 @@ fn fresh(folder: &Path) -> std::io::Result<()> {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
-}
-
-fn command(request: &StartRequest, spec: &EngineSpec, adapter: &dyn Adapter) -> Vec<String> {
-    let opening = Opening { cwd: request.cwd.clone(), engine_session_id: request.engine_session_id.clone() };
-    let mut command = adapter.command(spec, &opening);
-    command.extend(request.args.iter().cloned());
-    command
 }
 
 fn check(request: &StartRequest) -> Result<(), Refusal> {

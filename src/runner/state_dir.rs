@@ -6,6 +6,7 @@
 //! epoch             +1 at each start, on disk before anything is reported
 //! sessions/ID/      one engine: its intents, its shim's lock and socket
 //! ended/ID.GEN.json one engine that is gone
+//! output/ID.GEN/    what it had written
 //! quarantine/       what could not be read, kept for a person
 //! ```
 
@@ -50,7 +51,7 @@ impl StateDir {
     /// When another runner uses it, it belongs to another one, or it cannot be read or written.
     pub(crate) fn take(root: &Path, runner_id: &Id) -> Result<Self, OpenError> {
         let unusable = |error| OpenError::Io(root.to_owned(), error);
-        for folder in ["sessions", "ended", "quarantine"] {
+        for folder in ["sessions", "ended", "output", "quarantine"] {
             files::make_folder(&root.join(folder)).map_err(unusable)?;
         }
         let lock = File::create(root.join("runner.lock")).map_err(unusable)?;
@@ -80,6 +81,18 @@ impl StateDir {
     #[must_use]
     pub(crate) fn ended(&self) -> PathBuf {
         self.root.join("ended")
+    }
+
+    /// Returns the folder of what ended engines had written.
+    #[must_use]
+    pub(crate) fn outputs(&self) -> PathBuf {
+        self.root.join("output")
+    }
+
+    /// Returns where the output of one ended engine is kept.
+    #[must_use]
+    pub(crate) fn output(&self, id: &Id, generation: i64) -> PathBuf {
+        self.outputs().join(format!("{id}.{generation}"))
     }
 
     /// Sets `path` aside for a person to look at, and returns a sentence about it.

@@ -6,15 +6,17 @@
 //! refusals cost nothing, and after it, since the disk took its time.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::policy::engine::{EngineSays, may_stop};
 use crate::protocol::{Because, EndAnswer, EndMode, EndOutcome, EndRequest, Ended, EngineState, StopLimits};
 use crate::runner::engine::{Ending, Engine, Facts, is_for};
+use crate::runner::engines::Interrupt;
 use crate::runner::intents::{self, EndIntent};
 use crate::runner::refusal::Refusal;
 use crate::runner::{Runner, files, usage};
 use crate::session::Id;
-use crate::time::{HOUR, MINUTE, Ms};
+use crate::time::{HOUR, MINUTE, Ms, SECOND};
 
 /// How old the answer that a stop rests on may be, on a clock that runs on in sleep.
 pub(crate) const STAMP_FRESH: Ms = MINUTE;
@@ -27,6 +29,8 @@ enum Condition {
     Force,
     /// It is as idle as the limits say, and the answer that says so is fresh.
     IfIdle { limits: StopLimits, stamp: String },
+    /// It is as idle as the limits say, by what the runner itself knows at this moment.
+    Own { limits: StopLimits },
 }
 
 /// What the lock said.
@@ -60,7 +64,7 @@ impl Runner {
     }
 
     async fn await_end(&self, session: &Engine, request: &EndRequest, outcome: EndOutcome) -> EndAnswer {
-        match tokio::time::timeout(self.stop_most(), session.gone()).await {
+        match tokio::time::timeout(self.stop_most(session), session.gone()).await {
             Ok(Some(ended)) => {
                 let told = self.record(&ended.session_id, ended.generation, None);
                 self.stopped(outcome, told.unwrap_or_else(|| Ended::clone(&ended)))
@@ -85,7 +89,7 @@ impl Runner {
             return Ok(first);
         }
         let folder = self.dir().session(&session.id);
-        let intent = self.end_intent(session, request);
+        let intent = end_intent(session, request, matches!(condition, Condition::Force));
         let writing = folder.clone();
         if let Err(error) = files::aside(move || intents::write_end(&writing, &intent)).await {
             let message = format!("the stop could not be written down, so nothing was stopped: {error}");
@@ -97,6 +101,7 @@ impl Runner {
             if matches!(second, Decision::Stop) {
                 let (reason, sweep_id) = (request.reason.clone(), request.sweep_id.clone());
                 session.begin_end(&mut facts, Ending { reason, sweep_id, asked: true, ..Ending::default() });
+                facts.farewell = farewell(&mut facts);
             }
             second
         };
@@ -111,31 +116,60 @@ impl Runner {
         Ok(second)
     }
 
-    fn end_intent(&self, session: &Engine, request: &EndRequest) -> EndIntent {
-        let facts = session.facts();
-        let known = facts.engine_session_id.clone();
-        EndIntent {
-            generation: request.generation,
-            reason: request.reason.clone(),
-            sweep_id: request.sweep_id.clone(),
-            resume: facts.adapter.resume(&session.spec, known.as_deref(), &session.cwd),
-        }
-    }
-
-    /// Begins a stop that nobody has to be asked about: of the runner's own accord.
+    /// Stops an engine that is as idle as `limits` say, of the runner's own accord; returns the reason if it did.
     ///
-    /// What must be true: the runner itself is leaving, and its engines cannot outlive it. No condition is checked here,
-    /// so no request may ever lead to it. An engine that is ending already keeps the reason it has.
-    pub(crate) async fn begin_stop(&self, session: &Arc<Engine>, ending: Ending) {
-        let _alone = session.change.lock().await;
-        let began = session.begin_end(&mut session.facts(), ending);
-        if began {
-            self.climb(session).await;
-        }
-        session.closing.cancel();
+    /// What must be true: no worker was heard for as long as the configuration says, so nobody else would ever stop it;
+    /// and, at one moment under the engine's own lock, everything that a worker's condition would ask but for the stamp.
+    pub(crate) async fn end_of_own_accord(&self, session: &Arc<Engine>, limits: StopLimits) -> Option<String> {
+        let (generation, verdict) = {
+            let facts = session.facts();
+            let state = facts.state(self.settings().clock.awake(), self.settings().stall_after);
+            match may_stop(&state, &limits) {
+                EngineSays::MayStop(verdict) => (facts.generation, verdict),
+                EngineSays::Protected { .. } | EngineSays::Undetermined => return None,
+            }
+        };
+        let request = EndRequest {
+            session_id: session.id.clone(),
+            generation,
+            mode: EndMode::IfIdle,
+            limits: Some(limits),
+            stamp: None,
+            reason: verdict.to_string(),
+            sweep_id: None,
+            owner_id: None,
+        };
+        let decision = self.decide_and_begin(session, &request, &Condition::Own { limits }).await;
+        matches!(decision, Ok(Decision::Stop)).then_some(request.reason)
     }
 
-    /// Measures what the engine holds, then closes its input, which is the first rung; the shim climbs the others.
+    /// Stops every engine for whoever owns this runner's folder and is about to throw it away.
+    ///
+    /// What must be true: nobody will ever want one of them again. No condition is checked here, so no request may ever
+    /// lead to it. An engine that is ending already keeps the reason it has.
+    pub async fn stop_engines(&self) {
+        let sessions: Vec<_> = self.known().sessions.values().cloned().collect();
+        let stopping = sessions.iter().map(|session| async {
+            session.started().await;
+            {
+                let _alone = session.change.lock().await;
+                let detail = Some("the runner's folder was given up".to_owned());
+                let ending = Ending { reason: "exited".to_owned(), detail, asked: true, ..Ending::default() };
+                session.begin_end(&mut session.facts(), ending);
+            }
+            session.closing.cancel();
+            let _ = tokio::time::timeout(self.stop_most(session), session.gone()).await;
+        });
+        futures_util::future::join_all(stopping).await;
+    }
+
+    /// Returns how long a caller waits for a stop before it is told that it goes on without them.
+    pub(crate) fn stop_most(&self, session: &Engine) -> Duration {
+        let most = session.spec.stop.unwrap_or(self.settings().graces).longest() + SECOND;
+        Duration::from_millis(u64::try_from(most).unwrap_or(u64::MAX))
+    }
+
+    /// Measures what the engine holds, then has its shim climb the ladder.
     ///
     /// What must be true: the engine was marked as ending by the caller, by right; from here on there is no way back.
     async fn climb(&self, session: &Arc<Engine>) {
@@ -159,11 +193,12 @@ impl Runner {
         }
         let (limits, stamp) = match condition {
             Condition::Force => return Decision::Stop,
-            Condition::IfIdle { limits, stamp } => (limits, stamp),
+            Condition::IfIdle { limits, stamp } => (limits, Some(stamp)),
+            Condition::Own { limits } => (limits, None),
         };
         let state = facts.state(self.settings().clock.awake(), self.settings().stall_after);
         let idle_ms = state.idle_ms.value();
-        if !self.is_fresh(stamp) {
+        if stamp.is_some_and(|stamp| !self.is_fresh(stamp)) {
             return refuse(Because::Stale, idle_ms);
         }
         if facts.messages_on_their_way > 0 {
@@ -242,6 +277,33 @@ impl Runner {
             ended: None,
         }
     }
+}
+
+fn end_intent(session: &Engine, request: &EndRequest, forced: bool) -> EndIntent {
+    let facts = session.facts();
+    EndIntent {
+        generation: request.generation,
+        reason: request.reason.clone(),
+        sweep_id: request.sweep_id.clone(),
+        forced,
+        resume: facts.adapter.resume(&session.spec, facts.engine_session_id.as_deref(), &session.cwd),
+    }
+}
+
+/// Returns what the engine is told before its input is closed, and whether it gets SIGINT: a turn that still runs is
+/// interrupted and open tasks are stopped, or the engine would start a new turn to say that it was stopped.
+fn farewell(facts: &mut Facts) -> (String, bool) {
+    let (mut first, mut signal) = (Vec::new(), false);
+    if facts.doings.in_turn() {
+        match facts.adapter.interrupt() {
+            Interrupt::Write(texts) => first.extend(texts),
+            Interrupt::Signal => signal = true,
+        }
+    }
+    if facts.doings.has_tasks() {
+        first.extend(facts.adapter.stop_tasks());
+    }
+    (first.concat(), signal)
 }
 
 /// Returns what protects the engine. A state that cannot be told protects as if somebody used it.

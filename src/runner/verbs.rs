@@ -1,27 +1,25 @@
-//! The smaller verbs: list, health, touch, message and forget.
+//! The smaller verbs: list, find, health, touch and forget.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::http::StatusCode;
 use serde::Serialize;
-use tokio::sync::oneshot;
 
 use crate::protocol::{
-    Ended, ForgetRequest, Health, MessageRequest, Origin, SessionAnswer, TouchOutcome, TouchRequest, TrackedSession,
+    Ended, FindAnswer, FindRequest, ForgetRequest, Health, ListRequest, Origin, SessionAnswer, TouchOutcome, TouchRequest,
+    TrackedSession,
 };
 use crate::runner::engine::{Engine, Facts, is_for};
-use crate::runner::pump::Outgoing;
 use crate::runner::records::{self, Record};
 use crate::runner::refusal::Refusal;
 use crate::runner::{Runner, usage};
 use crate::session::Id;
 
-/// How long an engine may take to read a message before its sender is told that it has not.
-///
-/// Less than a client waits for an answer, so that it hears so.
-const TAKEN_WITHIN: Duration = Duration::from_secs(8);
-/// How long a broken pipe may take to be explained by the engine's end.
-const EXPLAINED_WITHIN: Duration = Duration::from_secs(1);
+/// How long a touch waits for the shim to have it.
+const KEPT_WITHIN: Duration = Duration::from_secs(1);
+/// How long the text may be that comes back in an answer.
+const ASK_MOST: usize = 128;
 
 /// The answer to `GET /coding/sessions`.
 #[derive(Debug, Serialize)]
@@ -49,23 +47,31 @@ pub(crate) struct HealthAnswer {
     pid: u32,
     /// One sentence for each engine that could not be killed so far.
     stuck: Vec<String>,
+    /// One sentence for each engine whose shim is in trouble.
+    troubles: Vec<String>,
 }
 
 impl Runner {
     /// Lists what it holds and what it remembers.
-    pub(crate) async fn list(&self, ask: Option<String>) -> SessionsAnswer {
+    ///
+    /// A list for one owner is never complete, so that nobody takes what it leaves out for gone.
+    pub(crate) async fn list(&self, ListRequest { ask, owner_id }: ListRequest) -> SessionsAnswer {
         let clock = &*self.settings().clock;
         let origin = self.origin();
         // Before anything is looked at: the answer is as old as its oldest part.
         let stamp = format!("{}:{}", self.epoch(), clock.elapsed());
         let (sessions, ended) = {
             let known = self.known();
-            let ended = known.records.listed(clock, &self.shared.boot_id);
-            (known.sessions.values().cloned().collect::<Vec<_>>(), ended)
+            let owner = owner_id.as_deref();
+            let ended = known.records.listed(clock, &self.shared.boot_id, owner);
+            let mine = known.sessions.values().filter(|session| is_for(owner, session.owner_id.as_deref()));
+            (mine.cloned().collect::<Vec<_>>(), ended)
         };
         let tracked = self.with_usage(&sessions).await;
         let state_id = self.dir().state_id.clone();
-        SessionsAnswer { complete: origin.ready, origin, state_id, stamp, ask, tracked, ended }
+        let ask = ask.filter(|ask| ask.len() <= ASK_MOST);
+        let complete = origin.ready && owner_id.is_none();
+        SessionsAnswer { complete, origin, state_id, stamp, ask, tracked, ended }
     }
 
     async fn with_usage(&self, sessions: &[Arc<Engine>]) -> Vec<TrackedSession> {
@@ -81,33 +87,59 @@ impl Runner {
         tracked
     }
 
+    /// Finds the session of an engine's own id: one whose engine lives before one whose engine is gone.
+    pub(crate) fn find(&self, request: &FindRequest) -> Result<FindAnswer, Refusal> {
+        let (owner, wanted) = (request.owner_id.as_deref(), request.engine_session_id.as_str());
+        let known = self.known();
+        let living = known.holder(wanted).filter(|session| is_for(owner, session.owner_id.as_deref()));
+        let found = living.map(|session| (session.id.clone(), session.facts().generation, true)).or_else(|| {
+            let record = known.records.of_conversation(wanted).filter(|it| is_for(owner, it.owner_id.as_deref()))?;
+            Some((record.ended.session_id.clone(), record.ended.generation, false))
+        });
+        drop(known);
+        let Some((session_id, generation, tracked)) = found else {
+            let message = "this runner knows no session of that engine session id";
+            return Err(Refusal::new(StatusCode::NOT_FOUND, "not_tracked", message));
+        };
+        let (origin, engine_session_id) = (self.origin(), request.engine_session_id.clone());
+        Ok(FindAnswer { origin, session_id, generation, engine_session_id, tracked })
+    }
+
     /// Says how it is.
     pub(crate) fn health(&self) -> HealthAnswer {
         let sessions: Vec<_> = self.known().sessions.values().cloned().collect();
-        let engines = self.settings().engines.keys().cloned().collect();
+        let engines = self.settings().engines_here();
         HealthAnswer {
             health: Health { origin: self.origin(), engines, sessions: sessions.len() },
             damaged: self.damaged().clone(),
             pid: std::process::id(),
             stuck: sessions.iter().filter_map(|session| stuck(session)).collect(),
+            troubles: sessions.iter().filter_map(|session| trouble(session)).collect(),
         }
     }
 
-    /// Takes note that somebody uses the session.
-    pub(crate) fn touch(&self, request: &TouchRequest) -> Result<SessionAnswer, Refusal> {
-        let (session, ()) =
-            self.using((&request.session_id, request.generation, None), |facts, now| facts.doings.touch(now))?;
+    /// Takes note that somebody uses the session; it is kept by the shim before anybody is told.
+    pub(crate) async fn touch(&self, request: &TouchRequest) -> Result<SessionAnswer, Refusal> {
+        let named = (&request.session_id, request.generation, request.owner_id.as_deref());
+        let (session, ()) = self.using(named, |facts, now| facts.doings.touch(now))?;
+        // A shim that does not answer right now changes nothing about what this process knows.
+        let _ = tokio::time::timeout(KEPT_WITHIN, session.keep()).await;
+        let tracked = session.tracked(self.settings().clock.awake(), self.settings().stall_after);
         Ok(SessionAnswer {
-            origin: self.origin(),
-            session: Some(session.tracked(self.settings().clock.awake(), self.settings().stall_after)),
-            session_id: request.session_id.clone(),
-            generation: request.generation,
+            session: Some(tracked),
             outcome: Some(TouchOutcome::Touched),
+            ..self.plain_answer(&request.session_id, request.generation)
         })
     }
 
+    /// Returns an answer about a session that says nothing but who answers.
+    pub(crate) fn plain_answer(&self, id: &Id, generation: i64) -> SessionAnswer {
+        let (origin, session_id) = (self.origin(), id.clone());
+        SessionAnswer { origin, session: None, session_id, generation, outcome: None, turn: None }
+    }
+
     /// Does something with an engine that lives, is of this generation and of this owner, under its lock.
-    fn using<T>(
+    pub(crate) fn using<T>(
         &self,
         (id, generation, owner): (&Id, i64, Option<&str>),
         work: impl FnOnce(&mut Facts, i64) -> T,
@@ -139,49 +171,6 @@ impl Runner {
         }
     }
 
-    /// Gives the engine a message, and returns once its input took it.
-    pub(crate) async fn message(&self, request: MessageRequest) -> Result<SessionAnswer, Refusal> {
-        let (id, generation) = (&request.session_id, request.generation);
-        let (session, asked) = self.using((id, generation, request.owner_id.as_deref()), |facts, now| {
-            facts.messages_on_their_way += 1;
-            facts.doings.message(now)
-        })?;
-        let taken = self.deliver(&session, &request).await;
-        {
-            let mut facts = session.facts();
-            facts.messages_on_their_way -= 1;
-            if taken.is_err() {
-                facts.doings.not_taken(asked);
-            }
-        }
-        taken?;
-        Ok(SessionAnswer {
-            origin: self.origin(),
-            session: None,
-            session_id: request.session_id,
-            generation: request.generation,
-            outcome: None,
-        })
-    }
-
-    async fn deliver(&self, session: &Engine, request: &MessageRequest) -> Result<(), Refusal> {
-        let (id, generation) = (&request.session_id, request.generation);
-        let (told, taken) = oneshot::channel();
-        let outgoing =
-            Outgoing { bytes: session.facts().adapter.message(&request.text).write.concat().into_bytes(), taken: told };
-        if let Err(tokio::sync::mpsc::error::TrySendError::Full(_)) = session.outgoing.try_send(outgoing) {
-            return Err(Refusal::busy(id, generation, "too many messages wait for the engine; none was added"));
-        }
-        match tokio::time::timeout(TAKEN_WITHIN, taken).await {
-            Ok(Ok(Ok(()))) => Ok(()),
-            Ok(Ok(Err(_)) | Err(_)) => Err(broken(session, id, generation).await),
-            Err(_) => {
-                let message = "the engine does not read its input; the message waits there, and may be read later";
-                Err(Refusal::busy(id, generation, message))
-            }
-        }
-    }
-
     /// Takes note that the end stands in the store: the record is listed no more.
     pub(crate) async fn forget(&self, request: ForgetRequest) -> Result<SessionAnswer, Refusal> {
         let known = self.known().records.get(&request.session_id, request.generation).cloned();
@@ -194,8 +183,7 @@ impl Runner {
                 .map_err(|error| Refusal::internal(format!("the record could not be marked as forgotten: {error}")))?;
             self.known().records.insert(record);
         }
-        let (session_id, generation) = (request.session_id, request.generation);
-        Ok(SessionAnswer { origin: self.origin(), session: None, session_id, generation, outcome: None })
+        Ok(self.plain_answer(&request.session_id, request.generation))
     }
 }
 
@@ -204,11 +192,7 @@ fn stuck(session: &Engine) -> Option<String> {
     (!left.is_empty()).then(|| format!("of the engine of the session {} this cannot be killed: {left}", session.id))
 }
 
-/// Explains a pipe that took nothing: nearly always by the end of the engine, which is about to be known.
-async fn broken(session: &Engine, id: &Id, generation: i64) -> Refusal {
-    let _ = tokio::time::timeout(EXPLAINED_WITHIN, session.ends()).await;
-    match &session.facts().ending {
-        Some(ending) => Refusal::ended(id, generation, &ending.reason),
-        None => Refusal::internal("the engine has closed its input, so no message reaches it").about(id, generation),
-    }
+fn trouble(session: &Engine) -> Option<String> {
+    let what = session.facts().trouble.clone()?;
+    Some(format!("the engine of the session {}: {what}", session.id))
 }

@@ -22,6 +22,8 @@ pub async fn send(tools: &Tools, id: &Id, text: &str) -> Result<Session, VerbErr
         session_id: session.id.clone(),
         generation: session.generation,
         text: text.to_owned(),
+        message_id: None,
+        wait: false,
         owner_id: session.owner_id.clone(),
     };
     let runner = &session.runner_id;

@@ -157,7 +157,7 @@ async fn a_touch_between_decision_and_stop_wins() {
     let client = client();
     let act = async {
         gate.reached().await;
-        let touch = TouchRequest { session_id: id("s-1"), generation: 3, kind: ActivityKind::Message };
+        let touch = TouchRequest { session_id: id("s-1"), generation: 3, kind: ActivityKind::Message, owner_id: None };
         assert!(matches!(client.touch(&target, &touch).await, Ok(SessionReply::Done(Some(_)))));
         gate.open();
     };
@@ -253,12 +253,12 @@ async fn touch_message_and_start_say_what_became_of_the_session() {
     let (target, set) = observe(&runner).await;
     let client = client();
     let touch =
-        |session: &str, generation| TouchRequest { session_id: id(session), generation, kind: ActivityKind::Capture };
+        |session: &str, generation| TouchRequest { session_id: id(session), generation, kind: ActivityKind::Capture, owner_id: None };
     assert!(matches!(client.touch(&target, &touch("s-1", 3)).await, Ok(SessionReply::Done(Some(session)))
         if session.state.idle_ms == Told::Is(0)));
     assert_eq!(client.touch(&target, &touch("s-1", 2)).await, Ok(SessionReply::Generation { highest: Some(3) }));
     assert_eq!(client.touch(&target, &touch("s-9", 1)).await, Ok(SessionReply::NotTracked));
-    let message = MessageRequest { session_id: id("s-1"), generation: 3, text: "go on".to_owned(), owner_id: None };
+    let message = MessageRequest { session_id: id("s-1"), generation: 3, text: "go on".to_owned(), message_id: None, wait: false, owner_id: None };
     assert!(matches!(client.message(&target, &message).await, Ok(SessionReply::Done(_))));
     assert_eq!(runner.script().engines[&id("s-1")].messages, ["go on"]);
     let mut call = stop_of("s-1", 3, &set);
@@ -296,7 +296,7 @@ async fn a_foreign_runner_is_served_with_bare_ids() {
     assert_eq!(client().end(&target, &call).await, StopAnswer::NotTracked);
     let blind = StopCall { set_recognised: false, ..call };
     assert!(matches!(client().end(&target, &blind).await, StopAnswer::Failed(_)));
-    let touch = TouchRequest { session_id: id("s-1"), generation: 1, kind: ActivityKind::Capture };
+    let touch = TouchRequest { session_id: id("s-1"), generation: 1, kind: ActivityKind::Capture, owner_id: None };
     assert_eq!(client().touch(&target, &touch).await, Ok(SessionReply::Unsupported));
     runner.script().tells_states = true;
     runner.hold_engine(&id("s-2"), 1, EngineState { generating: Told::Is(true), ..EngineState::default() });
@@ -434,7 +434,7 @@ async fn full_backlog() -> (String, (TcpListener, Vec<TcpStream>)) {
 async fn a_touch_that_does_not_arrive_says_why() {
     let mut runner = FakeRunner::start().await;
     let (target, _) = observe(&runner).await;
-    let touch = TouchRequest { session_id: id("s-1"), generation: 1, kind: ActivityKind::Capture };
+    let touch = TouchRequest { session_id: id("s-1"), generation: 1, kind: ActivityKind::Capture, owner_id: None };
     runner.answer_once(Verb::Touch, None, Answering::Hang);
     assert!(matches!(client().touch(&target, &touch).await, Err(NoAnswer::Unanswered(_))));
     runner.answer_once(Verb::Touch, None, Answering::Raw(Raw::bare(200)));

@@ -9,6 +9,8 @@ mod lines;
 
 pub(crate) use lines::Lines;
 
+use std::collections::BTreeMap;
+
 use crate::protocol::ResumeCommand;
 use crate::runner::settings::EngineSpec;
 use crate::time::Ms;
@@ -27,6 +29,12 @@ words! {
         Opencode = "opencode",
         /// Any agent that speaks the Agent Client Protocol on its standard input and output.
         Acp = "acp",
+    }
+}
+
+impl Default for AdapterKind {
+    fn default() -> Self {
+        Self::Lines
     }
 }
 
@@ -87,6 +95,9 @@ pub(crate) enum Interrupt {
     Signal,
 }
 
+/// Stands for Sexton's own program at the beginning of a command.
+pub(crate) const OWN_PROGRAM: &str = "{sexton}";
+
 /// How one kind of engine speaks.
 pub(crate) trait Adapter: Send {
     /// Returns the program and its arguments; a conversation to be taken up again may change them.
@@ -96,6 +107,11 @@ pub(crate) trait Adapter: Send {
     /// that ends with `*` stands for all that begin so.
     fn passes_on(&self) -> &'static [&'static str] {
         &[]
+    }
+
+    /// Returns the variables that it needs; those of the configuration and the start come after them.
+    fn env(&self) -> BTreeMap<String, String> {
+        BTreeMap::new()
     }
 
     /// Says what is to be written to a fresh engine before anything else.

@@ -1,0 +1,211 @@
+//! `GET /coding/events`: what an engine says, from any point on, to whoever listens.
+//!
+//! Everything is read from the log on the disk, so a slow client costs one open connection and nothing else, and the
+//! engine never waits for it. A cursor is the offset behind a line; whoever comes back with the last one it got hears
+//! each line once. Leaving only unsubscribes.
+
+use std::convert::Infallible;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use axum::response::sse::{Event, Sse};
+use futures_util::Stream;
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use crate::protocol::{Ended, EventsRequest};
+use crate::runner::engine::{Engine, is_for};
+use crate::runner::listeners::Subscription;
+use crate::runner::output::{self, Cutter, Line, Piece};
+use crate::runner::refusal::Refusal;
+use crate::runner::{Runner, files};
+use crate::session::Id;
+
+/// How often a client hears something even when the engine says nothing.
+const PING_EVERY: Duration = Duration::from_secs(20);
+/// A client that takes nothing for this long is let go.
+pub(crate) const SILENT_MOST: Duration = Duration::from_secs(60);
+/// How many bytes of output are read at once.
+const CHUNK: usize = 64 * 1024;
+/// How many events may wait for a client.
+const AHEAD: usize = 16;
+
+/// What a client hears: the engine that lives, or the end of the one that does not.
+enum Source {
+    Living(Arc<Engine>),
+    Ended(Box<Ended>),
+}
+
+/// One client's way through an engine's output.
+struct Reader {
+    runner: Runner,
+    id: Id,
+    generation: i64,
+    cutter: Cutter,
+    to: mpsc::Sender<Event>,
+}
+
+impl Runner {
+    /// Streams the output of the session's engine from the cursor on: what was, what comes, then exactly one end.
+    pub(crate) async fn events(
+        &self,
+        request: EventsRequest,
+    ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>> + use<>>, Refusal> {
+        let (source, generation) = self.source(&request)?;
+        let cursor = self.cursor(&request, generation).await?;
+        let (to, from) = mpsc::channel(AHEAD);
+        let reader = Reader {
+            runner: self.clone(),
+            id: request.session_id.clone(),
+            generation,
+            cutter: Cutter::at(cursor),
+            to,
+        };
+        let client = request.client.unwrap_or_default().to_string();
+        tokio::spawn(reader.run(source, client));
+        let items = futures_util::stream::unfold(from, |mut from| async {
+            let event = from.recv().await?;
+            Some((Ok(event), from))
+        });
+        Ok(Sse::new(items))
+    }
+
+    fn source(&self, request: &EventsRequest) -> Result<(Source, i64), Refusal> {
+        let owner = request.owner_id.as_deref();
+        let known = self.known();
+        if let Some(session) = known.sessions.get(&request.session_id).filter(|it| is_for(owner, it.owner_id.as_deref())) {
+            let generation = session.facts().generation;
+            return Ok((Source::Living(Arc::clone(session)), generation));
+        }
+        let record = known.records.newest(&request.session_id).filter(|it| is_for(owner, it.owner_id.as_deref()));
+        let Some(record) = record else { return Err(Refusal::not_tracked(&request.session_id, 0)) };
+        let ended = record.told(&*self.settings().clock, &self.shared.boot_id);
+        Ok((Source::Ended(Box::new(ended)), record.ended.generation))
+    }
+
+    /// Returns where the client goes on, unless that is where no output ever was.
+    async fn cursor(&self, request: &EventsRequest, generation: i64) -> Result<u64, Refusal> {
+        let folder = self.output_of(&request.session_id, generation);
+        let head = files::aside(move || output::head(&folder)).await;
+        let head = head.map_err(|error| Refusal::internal(format!("the output cannot be read: {error}")))?;
+        let cursor = request.cursor.unwrap_or(0);
+        if cursor <= head {
+            return Ok(cursor);
+        }
+        let message = format!("the cursor {cursor} lies behind the end of the output, which is {head}");
+        let refusal = Refusal::new(StatusCode::RANGE_NOT_SATISFIABLE, "bad_request", message);
+        Err(refusal.about(&request.session_id, generation))
+    }
+
+    /// Returns where the output of an engine lies: with its shim while it is held, else where it is kept.
+    fn output_of(&self, id: &Id, generation: i64) -> PathBuf {
+        let held = self.session(id).is_some_and(|session| session.facts().generation == generation);
+        if held { self.dir().session(id).join(super::shim::wire::OUT) } else { self.dir().output(id, generation) }
+    }
+}
+
+impl Reader {
+    async fn run(mut self, source: Source, client: String) {
+        let leaving = self.runner.shared.leaving.clone();
+        match source {
+            Source::Ended(ended) => drop(self.finish(*ended).await),
+            Source::Living(session) => {
+                let subscription = session.listeners.subscribe(client);
+                let (replaced, to) = (subscription.replaced.clone(), self.to.clone());
+                tokio::select! {
+                    () = leaving.cancelled() => {}
+                    () = replaced.cancelled() => {}
+                    _ = self.follow(&session, &subscription) => {}
+                    () = to.closed() => {}
+                }
+            }
+        }
+    }
+
+    /// Follows a living engine; none when the client is gone.
+    async fn follow(&mut self, session: &Arc<Engine>, _subscription: &Subscription) -> Option<()> {
+        let mut head = session.head();
+        loop {
+            head.borrow_and_update();
+            // The generation may have been raised on the living engine; its output is the same.
+            self.generation = session.facts().generation;
+            self.catch_up().await?;
+            let ended = tokio::select! {
+                ended = session.gone() => ended,
+                changed = head.changed() => {
+                    if changed.is_err() { return None }
+                    continue;
+                }
+                () = tokio::time::sleep(PING_EVERY) => {
+                    self.send(Event::default().event("ping").data("{}")).await?;
+                    continue;
+                }
+            };
+            return self.finish(Ended::clone(&*ended?)).await;
+        }
+    }
+
+    /// Sends what is left, then the end.
+    async fn finish(&mut self, ended: Ended) -> Option<()> {
+        self.generation = ended.generation;
+        self.catch_up().await?;
+        if let Some(line) = self.cutter.last() {
+            self.line(line).await?;
+        }
+        let event = Event::default().event("ended").id(self.cutter.done().to_string());
+        self.send(event.json_data(&ended).ok()?).await
+    }
+
+    /// Sends all that is there by now; none when the client is gone.
+    async fn catch_up(&mut self) -> Option<()> {
+        loop {
+            let (folder, at) = (self.runner.output_of(&self.id, self.generation), self.cutter.next());
+            match files::aside(move || output::read(&folder, at, CHUNK)).await {
+                Ok(Piece::Bytes(bytes)) => {
+                    for line in self.cutter.push(&bytes) {
+                        self.line(line).await?;
+                    }
+                }
+                Ok(Piece::Gap(to)) => self.gap(to).await?,
+                Ok(Piece::Nothing) => return Some(()),
+                Err(error) => {
+                    tracing::warn!(session_id = %self.id, %error, "the output of an engine cannot be read");
+                    return None;
+                }
+            }
+        }
+    }
+
+    async fn gap(&mut self, to: u64) -> Option<()> {
+        let from = self.cutter.done();
+        self.cutter.skip(to);
+        let data = json!({"from": from, "to": to});
+        self.send(Event::default().event("gap").id(to.to_string()).data(data.to_string())).await
+    }
+
+    async fn line(&self, line: Line) -> Option<()> {
+        let data = match &line.text {
+            None => json!({"cursor": line.end, "oversize": true}),
+            Some(bytes) => match std::str::from_utf8(bytes) {
+                Ok(text) => json!({"cursor": line.end, "line": text}),
+                Err(_) => json!({"cursor": line.end, "hex": hex(bytes)}),
+            },
+        };
+        self.send(Event::default().event("line").id(line.end.to_string()).data(data.to_string())).await
+    }
+
+    /// Hands the client one event; none when it is gone, or takes nothing for too long.
+    async fn send(&self, event: Event) -> Option<()> {
+        tokio::time::timeout(SILENT_MOST, self.to.send(event)).await.ok()?.ok()
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
