@@ -206,7 +206,11 @@ fn typed<'a>(like: &DeValue<'_>, text: &'a str) -> Result<DeValue<'a>, String> {
     if matches!(like, DeValue::String(_)) {
         return Ok(DeValue::String(Cow::Borrowed(text)));
     }
-    let wanted = if matches!(like, DeValue::Boolean(_)) { "true or false" } else { "a whole number" };
+    let wanted = match like {
+        DeValue::Boolean(_) => "true or false",
+        DeValue::Array(_) => "a list such as [\"claude\", \"-p\"]",
+        _ => "a whole number",
+    };
     let refused = || format!("{text:?} is not {wanted}");
     let value = DeValue::parse(text.trim()).map_err(|_| refused())?.into_inner();
     if discriminant(&value) == discriminant(like) { Ok(value) } else { Err(refused()) }

@@ -33,7 +33,6 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::config::EngineConfig;
 
     #[test]
     fn the_defaults_print_and_read_back() {
@@ -45,9 +44,7 @@ mod tests {
     fn what_may_be_a_secret_is_hidden() {
         let mut config = Config::defaults();
         let env = BTreeMap::from([("API_KEY".to_owned(), "hunter2".to_owned())]);
-        config
-            .engines
-            .insert("claude".to_owned(), EngineConfig { command: vec!["claude".to_owned()], env, resume: Vec::new() });
+        config.engines.entry("claude".to_owned()).and_modify(|engine| engine.env = env);
         config.store.url = "postgres://ada:hunter2@db/sexton".to_owned();
         let text = render(&config);
         assert!(!text.contains("hunter2"), "{text}");

@@ -171,17 +171,13 @@ async fn start_runners(
 
 /// Makes the settings of the real runner: as shipped, but for a start that is seen sooner.
 fn runner_settings(folder: &Path, secret: &Path) -> anyhow::Result<Settings> {
-    let config = Config::defaults();
     Ok(Settings {
         runner_id: id("demo")?,
         state_dir: folder.join("runner"),
         secret_file: secret.to_owned(),
         program: std::env::current_exe().context("cannot tell which program this is")?,
-        engines: BTreeMap::new(),
-        graces: runner::graces(&config.runner),
         start_settle: 100,
-        stall_after: config.policy.advanced.stall_after.0,
-        clock: Arc::new(SystemClock),
+        ..runner::limits(&Config::defaults())
     })
 }
 

@@ -94,7 +94,7 @@ impl Ladder {
 mod tests {
     use super::*;
 
-    const GRACES: StopGraces = StopGraces { stdin: 50, engine: 40, tree: 20, kill: 100, linger: 70 };
+    const GRACES: StopGraces = StopGraces { interrupt: 0, stdin: 50, engine: 40, tree: 20, kill: 100, linger: 70 };
 
     #[test]
     fn each_step_comes_when_its_grace_is_over_and_not_before() {

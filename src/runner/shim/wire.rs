@@ -16,6 +16,8 @@ pub(crate) const EXIT: &str = "exit.json";
 /// How long each step of a stop may take, in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StopGraces {
+    /// From interrupting a stalled or forced turn to closing stdin.
+    pub interrupt: Ms,
     /// From closing stdin to SIGTERM for the engine.
     pub stdin: Ms,
     /// From there to SIGTERM for its whole tree.
@@ -32,7 +34,7 @@ impl StopGraces {
     /// Returns the longest time that a stop takes before it is called stuck.
     #[must_use]
     pub fn longest(&self) -> Ms {
-        self.stdin + self.engine + self.tree + self.kill
+        self.interrupt + self.stdin + self.engine + self.tree + self.kill
     }
 }
 

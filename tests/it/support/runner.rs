@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use sexton::clock::{Clock, ManualClock, SystemClock};
+use sexton::protocol::StopLimits;
+use sexton::runner::settings::CgroupChoice;
 use sexton::runner::{EngineSpec, OpenError, Runner, Settings, StopGraces};
 use sexton::time::{HOUR, MINUTE};
 use tokio::net::TcpListener;
@@ -31,7 +33,7 @@ pub(crate) struct TestRunner {
 
 /// Graces that keep tests short.
 pub(crate) fn short() -> StopGraces {
-    StopGraces { stdin: 300, engine: 300, tree: 200, kill: 5_000, linger: 200 }
+    StopGraces { interrupt: 300, stdin: 300, engine: 300, tree: 200, kill: 5_000, linger: 200 }
 }
 
 pub(crate) fn settings(home: &Path, clock: Arc<dyn Clock>) -> Settings {
@@ -46,6 +48,19 @@ pub(crate) fn settings(home: &Path, clock: Arc<dyn Clock>) -> Settings {
         graces: short(),
         start_settle: 150,
         stall_after: STALLED,
+        interrupt_stalled: false,
+        idle_after: None,
+        limits: StopLimits {
+            quiet_for_ms: QUIET,
+            awaiting_for_ms: AWAITING,
+            stalled_for_ms: STALLED,
+            background_for_ms: BACKGROUND,
+        },
+        send_timeout: 30 * MINUTE,
+        output_bytes: 64 << 20,
+        output_kept: HOUR,
+        cgroup: CgroupChoice::Off,
+        owner: None,
         clock,
     }
 }
