@@ -33,6 +33,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::time::Span;
 
     #[test]
     fn the_defaults_print_and_read_back() {
@@ -45,9 +46,11 @@ mod tests {
         let mut config = Config::defaults();
         let env = BTreeMap::from([("API_KEY".to_owned(), "hunter2".to_owned())]);
         config.engines.entry("claude".to_owned()).and_modify(|engine| engine.env = env);
+        config.engines.entry("codex".to_owned()).and_modify(|engine| engine.stop.kill_limit = Some(Span(1)));
         config.store.url = "postgres://ada:hunter2@db/sexton".to_owned();
         let text = render(&config);
         assert!(!text.contains("hunter2"), "{text}");
+        assert!(text.contains("[engines.codex.stop]\nkill_limit = \"1ms\""), "{text}");
         assert!(text.contains("API_KEY") && text.contains("postgres://ada:(hidden)@db/sexton"), "{text}");
     }
 
