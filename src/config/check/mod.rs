@@ -144,6 +144,14 @@ fn timeouts(config: &Config, faults: &mut Vec<String>) {
             compact(limits.connect_timeout.0),
         ));
     }
+    let (wait, start) = (limits.ready_wait, config.policy.start_timeout);
+    if start.0 > 0 && wait.0 > start.0 / 2 {
+        faults.push(format!(
+            "limits.ready_wait ({}) may be at most half of policy.start_timeout ({}): a start could be given up while it waits for its runner",
+            compact(wait.0),
+            compact(start.0),
+        ));
+    }
     let keys = GRACES.map(|name| format!("runner.{name}")).join(", ");
     faults.extend(ladder_fault(config, StopConfig::default(), &format!("{keys} together")));
 }
@@ -198,7 +206,7 @@ mod tests {
 
     /// Each setting that a test changes to something that cannot be meant, and what the refusal must name.
     #[expect(clippy::type_complexity, reason = "a table of one test")]
-    const REFUSED: [(fn(&mut Config), &str); 30] = [
+    const REFUSED: [(fn(&mut Config), &str); 31] = [
         (|c| c.policy.activity_throttle = Span(c.policy.idle_after.0 / 4 + 1), "policy.activity_throttle"),
         (|c| c.policy.driver_stale_after = Span(c.policy.idle_after.0 + 1), "policy.driver_stale_after"),
         (|c| c.policy.driver_stale_after = Span(0), "policy.driver_stale_after"),
@@ -213,6 +221,7 @@ mod tests {
         (|c| c.runner.kill_limit = Span(0), "runner.kill_limit"),
         (|c| c.runner.send_timeout = Span(0), "runner.send_timeout"),
         (|c| c.schedule.pass_limit = Span(0), "schedule.pass_limit"),
+        (|c| c.limits.ready_wait = Span(c.policy.start_timeout.0 / 2 + 1), "limits.ready_wait"),
         (|c| c.limits.connect_timeout = Span(0), "limits.connect_timeout"),
         (|c| c.limits.request_timeout = Span(0), "limits.request_timeout"),
         (|c| c.limits.end_timeout = Span(0), "limits.end_timeout"),
