@@ -1,4 +1,5 @@
-//! Sessions, runs and enrolled runners as plain data: what a row says, without where it is stored.
+//! Sessions, runs and enrolled runners as plain data: what a row says, without where it is stored; and the words for
+//! what engines there are.
 
 use std::fmt;
 use std::str::FromStr;
@@ -130,6 +131,29 @@ words! {
         Cancelled = "cancelled",
         /// It stopped sending heartbeats.
         Stale = "stale",
+    }
+}
+
+words! {
+    /// How an engine speaks.
+    AdapterKind {
+        /// The generic line form.
+        Lines = "lines",
+        /// Claude Code with stream-json on both sides.
+        Claude = "claude",
+        /// The app server of Codex.
+        Codex = "codex",
+        /// A server of OpenCode, behind a bridge that speaks lines.
+        Opencode = "opencode",
+        /// Any agent that speaks the Agent Client Protocol on its standard input and output.
+        Acp = "acp",
+    }
+}
+
+#[expect(clippy::derivable_impls, reason = "the words are declared by a macro that derives the same for all of them")]
+impl Default for AdapterKind {
+    fn default() -> Self {
+        Self::Lines
     }
 }
 

@@ -37,7 +37,7 @@ impl Patience {
         let limits = &config.limits;
         match self {
             Self::Store => STORE,
-            Self::Runner => STORE + 3 * limits.request_timeout.as_std(),
+            Self::Runner => STORE + limits.ready_wait.as_std() + 3 * limits.request_timeout.as_std(),
             Self::Stop => STORE + limits.request_timeout.as_std() + limits.end_timeout.as_std(),
             Self::Pass => STORE + 2 * config.schedule.pass_limit.as_std(),
         }

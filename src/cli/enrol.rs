@@ -7,6 +7,7 @@ use crate::protocol::Health;
 use crate::runner_client::{NoAnswer, Target};
 use crate::session::Runner;
 use crate::tools::Tools;
+use crate::verbs::once_ready;
 
 /// Returns the row that the runner of this machine is enrolled with.
 ///
@@ -35,8 +36,20 @@ pub(crate) fn local_runner(context: &Context, tools: &Tools) -> anyhow::Result<R
 /// # Errors
 /// Why there is no answer of it; another runner at its address is none.
 pub(crate) async fn health(tools: &Tools, runner: &Runner) -> Result<Health, NoAnswer> {
-    let target = Target { speaks_protocol: true, ..Target::from(runner) };
-    tools.runners.health(&target).await
+    tools.runners.health(&speaker(runner)).await
+}
+
+/// Asks the runner of this machine how it is, and waits a little for one that is just being started.
+///
+/// # Errors
+/// As [`health`].
+pub(crate) async fn health_once_ready(tools: &Tools, runner: &Runner) -> Result<Health, NoAnswer> {
+    let target = speaker(runner);
+    once_ready(tools, &target, || tools.runners.health(&target)).await
+}
+
+fn speaker(runner: &Runner) -> Target {
+    Target { speaks_protocol: true, ..Target::from(runner) }
 }
 
 /// Enrols the runner of this machine, or tells the store where it is now; what is known of it otherwise stays.

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::cli::Context;
 use crate::cli::args::StartArgs;
-use crate::cli::enrol::{enrol, health, local_runner};
+use crate::cli::enrol::{enrol, health_once_ready, local_runner};
 use crate::cli::output::{self, Outcome, escape};
 use crate::tools::Tools;
 use crate::verbs::{self, StartWish};
@@ -49,7 +49,7 @@ fn folder(path: &Path) -> anyhow::Result<String> {
 
 async fn enrol_if_it_answers(context: &Context, tools: &Tools) -> anyhow::Result<()> {
     let local = local_runner(context, tools)?;
-    match health(tools, &local).await {
+    match health_once_ready(tools, &local).await {
         Ok(_) => enrol(tools, &local).await,
         Err(why) => bail!("no runner {} answers on this machine; `sexton up` starts one ({why})", local.id),
     }

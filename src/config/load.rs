@@ -168,7 +168,7 @@ fn apply_variables<'a>(table: &mut Spanned<DeTable<'a>>, env: &'a Environment) -
     Ok(())
 }
 
-/// Says that no setting has this variable, and which one comes nearest: in whole, or if its table was left out.
+/// Says that no setting has this variable, and which come nearest: in whole, or if their table was left out.
 fn unknown(name: &str, known: &[Key]) -> String {
     let name = name.to_uppercase();
     let distance = |key: &&Key| {
@@ -177,8 +177,9 @@ fn unknown(name: &str, known: &[Key]) -> String {
         let short = without_table.map_or(usize::MAX, |short| strsim::osa_distance(&short, &name) + 1);
         strsim::osa_distance(&variable, &name).min(short)
     };
-    let nearest = known.iter().min_by_key(distance).map(Key::variable).unwrap_or_default();
-    format!("no setting has this variable; the nearest is {nearest}")
+    let least = known.iter().map(|key| distance(&key)).min();
+    let nearest = known.iter().filter(|key| Some(distance(key)) == least).map(Key::variable);
+    format!("no setting has this variable; the nearest is {}", nearest.collect::<Vec<_>>().join(" or "))
 }
 
 /// Sets one key to a value given as text, typed as the default is; `source` is named when it does not fit.
@@ -206,7 +207,11 @@ fn typed<'a>(like: &DeValue<'_>, text: &'a str) -> Result<DeValue<'a>, String> {
     if matches!(like, DeValue::String(_)) {
         return Ok(DeValue::String(Cow::Borrowed(text)));
     }
-    let wanted = if matches!(like, DeValue::Boolean(_)) { "true or false" } else { "a whole number" };
+    let wanted = match like {
+        DeValue::Boolean(_) => "true or false",
+        DeValue::Array(_) => "a list such as [\"claude\", \"-p\"]",
+        _ => "a whole number",
+    };
     let refused = || format!("{text:?} is not {wanted}");
     let value = DeValue::parse(text.trim()).map_err(|_| refused())?.into_inner();
     if discriminant(&value) == discriminant(like) { Ok(value) } else { Err(refused()) }

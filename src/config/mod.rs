@@ -4,6 +4,7 @@
 //! `keys.rs` lists the settings, and `render.rs` prints the effective ones.
 
 mod check;
+mod engines;
 mod keys;
 mod load;
 mod paths;
@@ -19,6 +20,7 @@ use crate::protocol::StopLimits;
 use crate::time::{Ms, Span};
 
 pub use check::{Contradictions, check};
+pub use engines::{EngineConfig, Ladder, StopConfig};
 pub use keys::{Key, keys};
 pub use load::{ConfigError, Loaded, Sources, load};
 pub use paths::{Environment, NoStateFolder, Paths};
@@ -83,6 +85,8 @@ pub struct RunnerConfig {
     pub state_dir: String,
     /// The file with its secret; empty means the file in the state folder.
     pub token_file: String,
+    /// How long a turn that is stalled, or stopped by force, has after it was interrupted.
+    pub interrupt_grace: Span,
     /// How long an engine has to leave after its stdin was closed.
     pub stdin_grace: Span,
     /// How long it has after SIGTERM to it alone.
@@ -91,6 +95,18 @@ pub struct RunnerConfig {
     pub tree_term_grace: Span,
     /// How long the tree is killed before the stop is reported as not done.
     pub kill_limit: Span,
+    /// The runner's own idle rule, for when no worker was heard for that long; 0 = off.
+    pub idle_after: Span,
+    /// A stalled turn is interrupted at once.
+    pub interrupt_stalled: bool,
+    /// How long a caller may wait for the end of a turn.
+    pub send_timeout: Span,
+    /// How much of an engine's output is kept.
+    pub output_bytes: Size,
+    /// How long the output of an engine that has ended is kept.
+    pub output_kept: Span,
+    /// `auto`, `off`, or the path of a delegated cgroup.
+    pub cgroup: String,
 }
 
 /// `[policy]`: the limits of the rules.
@@ -176,6 +192,8 @@ pub struct LimitsConfig {
     pub request_timeout: Span,
     /// A whole `end`, which takes as long as the stop ladder.
     pub end_timeout: Span,
+    /// How long a start or a message waits for a runner that is not ready or not there yet.
+    pub ready_wait: Span,
     /// The largest answer of a runner that is read.
     pub response_bytes: Size,
     /// How many runners are asked at once.
@@ -216,20 +234,6 @@ pub enum LogFormat {
     Text,
     /// One JSON object a line.
     Json,
-}
-
-/// `[engines.NAME]`
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, expecting = "a table")]
-pub struct EngineConfig {
-    /// The program and its arguments; no shell reads them.
-    pub command: Vec<String>,
-    /// Environment variables that it gets beside the allowed ones.
-    #[serde(default)]
-    pub env: BTreeMap<String, String>,
-    /// The command that takes a conversation up again; `{engine_session_id}` stands for its id. Empty when there is none.
-    #[serde(default)]
-    pub resume: Vec<String>,
 }
 
 /// A size in bytes, written such as `8MiB`.

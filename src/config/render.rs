@@ -33,7 +33,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::config::EngineConfig;
+    use crate::time::Span;
 
     #[test]
     fn the_defaults_print_and_read_back() {
@@ -45,12 +45,12 @@ mod tests {
     fn what_may_be_a_secret_is_hidden() {
         let mut config = Config::defaults();
         let env = BTreeMap::from([("API_KEY".to_owned(), "hunter2".to_owned())]);
-        config
-            .engines
-            .insert("claude".to_owned(), EngineConfig { command: vec!["claude".to_owned()], env, resume: Vec::new() });
+        config.engines.entry("claude".to_owned()).and_modify(|engine| engine.env = env);
+        config.engines.entry("codex".to_owned()).and_modify(|engine| engine.stop.kill_limit = Some(Span(1)));
         config.store.url = "postgres://ada:hunter2@db/sexton".to_owned();
         let text = render(&config);
         assert!(!text.contains("hunter2"), "{text}");
+        assert!(text.contains("[engines.codex.stop]\nkill_limit = \"1ms\""), "{text}");
         assert!(text.contains("API_KEY") && text.contains("postgres://ada:(hidden)@db/sexton"), "{text}");
     }
 

@@ -68,6 +68,17 @@ fn a_file_needs_only_what_differs() {
 }
 
 #[test]
+fn an_engine_of_the_shipped_file_is_overridden_key_by_key() {
+    let text = "[engines.claude]\ncommand = [\"/opt/claude\"]\nenv = { A = \"b\" }\n[engines.claude.stop]\nstdin_grace = \"1s\"";
+    let engines = Home::new().load(text).unwrap().config.engines;
+    let (shipped, changed) = (&Config::defaults().engines["claude"], &engines["claude"]);
+    assert_eq!(changed.command, ["/opt/claude"]);
+    assert_eq!((changed.adapter, &changed.resume), (shipped.adapter, &shipped.resume));
+    assert_eq!(changed.stop.stdin_grace, Some(Span(SECOND)));
+    assert_eq!(engines.len(), Config::defaults().engines.len());
+}
+
+#[test]
 fn dotted_inline_and_crlf_files_read_the_same() {
     for text in [
         "policy.advanced.stall_after = \"1h\"",
@@ -169,6 +180,8 @@ fn faults_are_shown_where_they_are() {
         ("[engines.x]\nenv = {}", "line 1, column 1\n", "missing field `command`"),
         ("[engines.x]\ncommand = \"cat\"", "line 2, column 11\n", "expected a sequence"),
         ("[engines.x]\ncommand = [\"cat\"]\nenvs = {}", "line 3, column 1\n", "unknown field `envs`"),
+        ("[engines.x]\ncommand = [\"cat\"]\nadapter = \"morse\"", "line 3, column 11\n", "unknown variant `morse`"),
+        ("[engines.codex.stop]\nstdin = \"1s\"", "line 2, column 1\n", "unknown field `stdin`"),
         ("owner = \"a\"\nowner = \"b\"", "line 2, column 1\n", "duplicate key"),
         ("owner = ", "line 1, column 9\n", ""),
         ("# é\nöwner = 1", "line 2, column 1\n", ""),
@@ -186,8 +199,10 @@ fn variables_are_typed_as_the_default_is() {
         ("SEXTON_SAFETY__PAUSED", "true"),
         ("SEXTON_SAFETY__MAX_STOPS_PER_RUNNER", " 5 "),
         ("SEXTON_POLICY__ADVANCED__STALL_AFTER", "90s"),
+        ("SEXTON_ENGINES__CODEX__COMMAND", "[\"/opt/codex\", \"app-server\"]"),
     ])
     .unwrap();
+    assert_eq!(config.engines["codex"].command, ["/opt/codex", "app-server"]);
     assert_eq!((config.owner.as_str(), config.safety.paused, config.safety.max_stops_per_runner), ("007", true, 5));
     assert_eq!(config.policy.advanced.stall_after, Span(90 * SECOND));
 }
@@ -195,6 +210,8 @@ fn variables_are_typed_as_the_default_is() {
 #[test]
 fn a_bad_variable_is_named() {
     for (name, value, why) in [
+        ("SEXTON_ENGINES__CODEX__COMMAND", "codex app-server", "is not a list such as"),
+        ("SEXTON_ENGINES__CODEX__ADAPTER", "morse", "unknown variant `morse`"),
         ("SEXTON_POLICY__IDLE_AFTER", "6 parsecs", "is not a duration such as"),
         ("SEXTON_POLICY__IDLE_AFTER", "", "is not a duration such as"),
         ("SEXTON_SAFETY__PAUSED", "yes", "\"yes\" is not true or false"),
@@ -213,7 +230,7 @@ fn a_bad_variable_is_named() {
 fn an_unknown_variable_is_refused_with_the_nearest_one() {
     for (name, nearest) in [
         ("SEXTON_POLICY__IDLE_AFER", "SEXTON_POLICY__IDLE_AFTER"),
-        ("SEXTON_IDLE_AFTER", "SEXTON_POLICY__IDLE_AFTER"),
+        ("SEXTON_IDLE_AFTER", "SEXTON_RUNNER__IDLE_AFTER or SEXTON_POLICY__IDLE_AFTER"),
         ("SEXTON_POLICY_IDLE_AFTER", "SEXTON_POLICY__IDLE_AFTER"),
         ("SEXTON_policy__idle_after", "SEXTON_POLICY__IDLE_AFTER"),
         ("SEXTON_ONWER", "SEXTON_OWNER"),

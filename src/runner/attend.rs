@@ -39,6 +39,16 @@ struct Waiting {
     told: Told,
 }
 
+/// Why nobody speaks with a shim any more.
+pub(crate) enum Parting {
+    /// Nothing of the engine is left.
+    Gone(Gone),
+    /// The shim itself died, and left no proof.
+    ShimDied,
+    /// This runner goes; shim and engine stay.
+    RunnerLeft,
+}
+
 /// Whom to tell what became of a text.
 enum Told {
     Nobody,
@@ -123,8 +133,17 @@ impl Attendant {
         self.opening = Some(opening);
     }
 
+    /// Speaks with the shim until nothing of the engine is left, or until this runner goes.
+    pub(crate) async fn attend(mut self, errands: mpsc::Receiver<Errand>) -> Parting {
+        let parted = self.runner.shared.parted.clone();
+        tokio::select! {
+            gone = self.converse(errands) => gone.map_or(Parting::ShimDied, Parting::Gone),
+            () = parted.cancelled() => Parting::RunnerLeft,
+        }
+    }
+
     /// Speaks with the shim until nothing of the engine is left; none when the shim itself died first.
-    pub(crate) async fn attend(mut self, mut errands: mpsc::Receiver<Errand>) -> Option<Gone> {
+    async fn converse(&mut self, mut errands: mpsc::Receiver<Errand>) -> Option<Gone> {
         let session = Arc::clone(&self.session);
         loop {
             let (due, behind, stop_told) = (self.note_due, self.is_behind(), self.stop_told);

@@ -64,7 +64,7 @@ impl Runner {
             to,
         };
         let client = request.client.unwrap_or_default().to_string();
-        tokio::spawn(reader.run(source, client));
+        self.shared.tasks.spawn(reader.run(source, client));
         let items = futures_util::stream::unfold(from, |mut from| async {
             let event = from.recv().await?;
             Some((Ok(event), from))

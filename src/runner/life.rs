@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use crate::protocol::{Ended, EngineExit, StopStage};
-use crate::runner::attend::Attendant;
+use crate::runner::attend::{Attendant, Parting};
 use crate::runner::engine::{Ending, Engine, Errand};
 use crate::runner::records::{self, Of, Record};
 use crate::runner::shim::wire::{Containment, Gone, OUT};
@@ -21,8 +21,11 @@ const ROUNDS: u32 = 250;
 impl Runner {
     /// Follows the engine until nothing of it is left and its end is recorded.
     pub(crate) async fn follow(self, session: Arc<Engine>, attendant: Attendant, errands: mpsc::Receiver<Errand>) {
-        let gone = attendant.attend(errands).await;
-        session.closing.cancel();
+        let gone = match attendant.attend(errands).await {
+            Parting::Gone(gone) => Some(gone),
+            Parting::ShimDied => None,
+            Parting::RunnerLeft => return,
+        };
         self.conclude(&session, gone).await;
     }
 

@@ -49,6 +49,7 @@ use std::time::Duration;
 use axum::serve::ListenerExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 pub use engines::AdapterKind;
 pub use error::OpenError;
@@ -78,6 +79,10 @@ struct Shared {
     ready: AtomicBool,
     /// Cancelled when this process is about to go; its engines stay.
     leaving: CancellationToken,
+    /// Cancelled when nobody is spoken with any more.
+    parted: CancellationToken,
+    /// Whoever speaks with a shim or a client.
+    tasks: TaskTracker,
     /// When somebody who may was last heard, on the clock that stands still in sleep.
     heard: AtomicI64,
     /// The folder of control groups that engines get theirs in.
@@ -116,6 +121,8 @@ impl Runner {
             damaged: Mutex::new(damaged),
             ready: AtomicBool::new(false),
             leaving: CancellationToken::new(),
+            parted: CancellationToken::new(),
+            tasks: TaskTracker::new(),
             heard: AtomicI64::new(settings.clock.awake()),
             cgroup: settings.cgroup.folder(),
             settings,
@@ -200,7 +207,11 @@ pub async fn serve(runner: Runner, listener: TcpListener, shutdown: Cancellation
     let _ = watching.await;
     runner.keep_notes().await;
     // A client that keeps its connection open keeps nobody here.
-    match tokio::time::timeout(Duration::from_secs(1), server).await {
+    let served = tokio::time::timeout(Duration::from_secs(1), server).await;
+    runner.shared.parted.cancel();
+    runner.shared.tasks.close();
+    let _ = tokio::time::timeout(Duration::from_secs(2), runner.shared.tasks.wait()).await;
+    match served {
         Ok(Ok(served)) => served,
         Ok(Err(_)) | Err(_) => Ok(()),
     }

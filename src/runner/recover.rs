@@ -213,7 +213,7 @@ impl Runner {
                 let opening = opening(&leftover);
                 let (runner, following) = (self.clone(), Arc::clone(session));
                 let (caught_up, waiting) = tokio::sync::oneshot::channel();
-                tokio::spawn(async move {
+                self.shared.tasks.spawn(async move {
                     attendant.resume(link, hello, &opening).await;
                     let _ = caught_up.send(());
                     runner.follow(following, attendant, errands).await;
@@ -230,7 +230,7 @@ impl Runner {
                 }
                 session.is_unreached();
                 attendant.will_resume(opening(&leftover));
-                tokio::spawn(self.clone().follow(Arc::clone(session), attendant, errands));
+                self.shared.tasks.spawn(self.clone().follow(Arc::clone(session), attendant, errands));
             }
         }
     }

@@ -146,6 +146,16 @@ impl EngineSpec {
     }
 }
 
+/// Returns the program of the shims: the small one where it lies beside `sexton`, else a mode of that itself.
+#[must_use]
+pub fn shim_program(sexton: &Path) -> Vec<String> {
+    let small = sexton.with_file_name("sexton-shim");
+    if small.is_file() {
+        return vec![small.display().to_string()];
+    }
+    vec![sexton.display().to_string(), "shim".to_owned()]
+}
+
 /// Returns where a program lies that is named by a path or to be found in `PATH`.
 #[must_use]
 pub fn find_program(program: &str) -> Option<PathBuf> {

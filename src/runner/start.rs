@@ -156,7 +156,7 @@ impl Runner {
             Ok((link, started)) => {
                 session.runs(started.engine, started.shim.pid, started.containment);
                 attendant.begin(link, &opening).await;
-                tokio::spawn(self.clone().follow(Arc::clone(&session), attendant, errands));
+                self.shared.tasks.spawn(self.clone().follow(Arc::clone(&session), attendant, errands));
                 self.settle(session, request.generation).await
             }
             Err(NotStarted::For(why)) => {
@@ -166,7 +166,7 @@ impl Runner {
             Err(NotStarted::Unknown(why)) => {
                 give_up(&session, why);
                 session.closing.cancel();
-                tokio::spawn(self.clone().follow(Arc::clone(&session), attendant, errands));
+                self.shared.tasks.spawn(self.clone().follow(Arc::clone(&session), attendant, errands));
                 self.settle(session, request.generation).await
             }
         }

@@ -7,6 +7,7 @@ mod drive;
 mod end;
 mod ended;
 mod keep;
+mod ready;
 mod send;
 mod start;
 
@@ -14,6 +15,7 @@ pub use drive::{claim, release};
 pub use end::end;
 pub use ended::close_if_ended;
 pub use keep::keep;
+pub use ready::{MayBeEarly, once_ready};
 pub use send::send;
 pub use start::{StartWish, Started, start};
 

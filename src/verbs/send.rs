@@ -5,7 +5,7 @@ use crate::runner_client::SessionReply;
 use crate::session::{ActivityKind, Id, Session};
 use crate::store::Touch;
 use crate::tools::Tools;
-use crate::verbs::{VerbError, close_if_ended, find_open, runner_of};
+use crate::verbs::{VerbError, close_if_ended, find_open, once_ready, runner_of};
 
 /// Gives the engine of a session a message; done only once its runner took it.
 ///
@@ -27,7 +27,7 @@ pub async fn send(tools: &Tools, id: &Id, text: &str) -> Result<Session, VerbErr
         owner_id: session.owner_id.clone(),
     };
     let runner = &session.runner_id;
-    match tools.runners.message(&target, &request).await {
+    match once_ready(tools, &target, || tools.runners.message(&target, &request)).await {
         Ok(SessionReply::Done(_)) => {
             let touch = Touch { id: session.id.clone(), at: tools.clock.now(), kind: ActivityKind::Message };
             tools.store.write_touches(&[touch]).await?;

@@ -8,7 +8,7 @@ use crate::store::{Close, Guard, Inserted};
 use crate::time::UtcMs;
 use crate::timeline::{self, Actor};
 use crate::tools::Tools;
-use crate::verbs::{VerbError, close_if_ended, find_open, not_held, runner_of};
+use crate::verbs::{VerbError, close_if_ended, find_open, not_held, once_ready, runner_of};
 use crate::verdict::Verdict;
 
 /// The longest path of a repo.
@@ -110,7 +110,9 @@ async fn launch(
     (session, actor): (&Session, &Actor),
     wish: &StartWish,
 ) -> Result<Started, VerbError> {
-    let why = match tools.runners.start(target, &request(session, wish)).await {
+    let request = request(session, wish);
+    // A row in `starting` is left alone for longer than this waits.
+    let why = match once_ready(tools, target, || tools.runners.start(target, &request)).await {
         Ok(SessionReply::Done(engine)) => return opened(tools, session, engine.as_deref()).await,
         Ok(SessionReply::Refused { outcome, message }) if NOT_STARTED.contains(&outcome.as_str()) => message,
         Ok(SessionReply::Unsupported) => "it cannot start engines".to_owned(),

@@ -12,4 +12,5 @@ mod support;
 mod sweep;
 mod tracked_fixtures;
 mod tracked_fuzz;
+mod verbs;
 mod worker;

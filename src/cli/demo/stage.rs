@@ -15,6 +15,7 @@ use crate::cli::{runner, secret};
 use crate::clock::{Clock, SystemClock};
 use crate::config::Config;
 use crate::metrics::Metrics;
+use crate::runner::settings::shim_program;
 use crate::runner::{EngineSpec, Settings};
 use crate::runner_client::{ClientSettings, HttpRunners};
 use crate::session::{ActivityKind, Id, Runner, Session, Status};
@@ -161,7 +162,15 @@ async fn start_runners(
     let serving = tokio::spawn(async move {
         let asked = stop.clone();
         let broken = axum::serve(broken, null_runner()).with_graceful_shutdown(async move { asked.cancelled().await });
-        let (served, _) = tokio::join!(crate::runner::serve(runner, real, stop), broken.into_future());
+        let emptied = CancellationToken::new();
+        let emptying = async {
+            stop.cancelled().await;
+            // Its folder is thrown away, so nobody would ever find these engines again.
+            runner.stop_engines().await;
+            emptied.cancel();
+        };
+        let serving = crate::runner::serve(runner.clone(), real, emptied.clone());
+        let (served, _, ()) = tokio::join!(serving, broken.into_future(), emptying);
         if let Err(error) = served {
             tracing::error!(%error, "the demonstration's runner failed");
         }
@@ -171,17 +180,15 @@ async fn start_runners(
 
 /// Makes the settings of the real runner: as shipped, but for a start that is seen sooner.
 fn runner_settings(folder: &Path, secret: &Path) -> anyhow::Result<Settings> {
-    let config = Config::defaults();
+    let program = std::env::current_exe().context("cannot tell which program this is")?;
     Ok(Settings {
         runner_id: id("demo")?,
         state_dir: folder.join("runner"),
         secret_file: secret.to_owned(),
-        program: std::env::current_exe().context("cannot tell which program this is")?,
-        engines: BTreeMap::new(),
-        graces: runner::graces(&config.runner),
+        shim: shim_program(&program),
+        program,
         start_settle: 100,
-        stall_after: config.policy.advanced.stall_after.0,
-        clock: Arc::new(SystemClock),
+        ..runner::limits(&Config::defaults())
     })
 }
 

@@ -11,32 +11,11 @@ pub(crate) use lines::Lines;
 
 use std::collections::BTreeMap;
 
+pub use crate::session::AdapterKind;
+
 use crate::protocol::ResumeCommand;
 use crate::runner::settings::EngineSpec;
 use crate::time::Ms;
-use crate::words::words;
-
-words! {
-    /// How an engine speaks.
-    AdapterKind {
-        /// The generic line form.
-        Lines = "lines",
-        /// Claude Code with stream-json on both sides.
-        Claude = "claude",
-        /// The app server of Codex.
-        Codex = "codex",
-        /// A server of OpenCode, behind a bridge that speaks lines.
-        Opencode = "opencode",
-        /// Any agent that speaks the Agent Client Protocol on its standard input and output.
-        Acp = "acp",
-    }
-}
-
-impl Default for AdapterKind {
-    fn default() -> Self {
-        Self::Lines
-    }
-}
 
 /// What one line of an engine's output says.
 #[derive(Debug, Clone, PartialEq, Eq)]

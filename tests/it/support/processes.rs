@@ -40,6 +40,23 @@ pub(crate) fn kill(pid: i32, signal: &str) {
     assert!(sent.success());
 }
 
+/// Kills every shim that works in a folder below `home`, and whatever carries the mark of the runner there.
+pub(crate) fn end_shims(home: &std::path::Path) {
+    let mark = fs::read_to_string(home.join("state/identity.json")).unwrap_or_default();
+    let mark = serde_json::from_str::<serde_json::Value>(&mark).unwrap_or_default()["mark"].as_str().map(str::to_owned);
+    let home = home.display().to_string();
+    let left = |pid: &i32| {
+        let text = visible(*pid);
+        let is_shim = text.contains("sexton-shim") || text.contains("\nshim\n");
+        (is_shim && text.contains(&home)) || mark.as_ref().is_some_and(|mark| text.contains(mark.as_str()))
+    };
+    for _ in 0..3 {
+        for pid in pids().filter(left).filter(|pid| is_alive(*pid)) {
+            let _ = std::process::Command::new("kill").args(["-KILL", &pid.to_string()]).status();
+        }
+    }
+}
+
 fn pids() -> impl Iterator<Item = i32> {
     fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }

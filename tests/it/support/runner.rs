@@ -7,11 +7,15 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use sexton::clock::{Clock, ManualClock, SystemClock};
+use sexton::protocol::StopLimits;
+use sexton::runner::settings::CgroupChoice;
 use sexton::runner::{EngineSpec, OpenError, Runner, Settings, StopGraces};
 use sexton::time::{HOUR, MINUTE};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+
+use crate::support::processes;
 
 pub(crate) const SECRET: &str = "a-secret-that-nobody-else-has";
 pub(crate) const QUIET: i64 = 6 * HOUR;
@@ -25,13 +29,26 @@ pub(crate) struct TestRunner {
     pub(crate) clock: ManualClock,
     pub(crate) base: String,
     client: reqwest::Client,
+    runner: Option<Runner>,
     shutdown: CancellationToken,
     served: JoinHandle<std::io::Result<()>>,
+    engines: Engines,
+}
+
+/// Ends what a test left behind, also one that failed.
+struct Engines(Option<Arc<tempfile::TempDir>>);
+
+impl Drop for Engines {
+    fn drop(&mut self) {
+        if let Some(home) = &self.0 {
+            processes::end_shims(home.path());
+        }
+    }
 }
 
 /// Graces that keep tests short.
 pub(crate) fn short() -> StopGraces {
-    StopGraces { stdin: 300, engine: 300, tree: 200, kill: 5_000, linger: 200 }
+    StopGraces { interrupt: 300, stdin: 300, engine: 300, tree: 200, kill: 5_000, linger: 200 }
 }
 
 pub(crate) fn settings(home: &Path, clock: Arc<dyn Clock>) -> Settings {
@@ -42,10 +59,26 @@ pub(crate) fn settings(home: &Path, clock: Arc<dyn Clock>) -> Settings {
         state_dir: home.join("state"),
         secret_file: secret,
         program: PathBuf::from(env!("CARGO_BIN_EXE_sexton")),
+        shim: vec![env!("CARGO_BIN_EXE_sexton-shim").to_owned()],
         engines: engines(),
         graces: short(),
         start_settle: 150,
         stall_after: STALLED,
+        interrupt_stalled: false,
+        idle_after: None,
+        limits: StopLimits {
+            quiet_for_ms: QUIET,
+            awaiting_for_ms: AWAITING,
+            stalled_for_ms: STALLED,
+            background_for_ms: BACKGROUND,
+        },
+        send_timeout: 30 * MINUTE,
+        output_bytes: 64 << 20,
+        segment_bytes: 16 << 20,
+        output_kept: HOUR,
+        heartbeat: 20,
+        cgroup: CgroupChoice::Off,
+        owner: None,
         clock,
     }
 }
@@ -77,28 +110,50 @@ impl TestRunner {
         home: Arc<tempfile::TempDir>,
         change: impl FnOnce(&mut Settings),
     ) -> Result<Self, OpenError> {
+        Self::open_at(home, ManualClock::at(SystemClock.now()), change).await
+    }
+
+    async fn open_at(
+        home: Arc<tempfile::TempDir>,
+        clock: ManualClock,
+        change: impl FnOnce(&mut Settings),
+    ) -> Result<Self, OpenError> {
         static TLS: Once = Once::new();
         // Whoever comes first in this process installs it: that may be the client under test.
         TLS.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
-        let clock = ManualClock::at(SystemClock.now());
         let mut settings = settings(home.path(), Arc::new(clock.clone()));
         change(&mut settings);
         let runner = Runner::open(settings)?;
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base = format!("http://{}", listener.local_addr().unwrap());
         let shutdown = CancellationToken::new();
-        let served = tokio::spawn(sexton::runner::serve(runner, listener, shutdown.clone()));
+        let served = tokio::spawn(sexton::runner::serve(runner.clone(), listener, shutdown.clone()));
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
-        let this = Self { home, clock, base, client, shutdown, served };
+        let engines = Engines(Some(Arc::clone(&home)));
+        let this = Self { home, clock, base, client, runner: Some(runner), shutdown, served, engines };
         this.until("ready", |list| list["ready"] == true).await;
         Ok(this)
     }
 
-    /// Stops it as a person does, and returns its home.
+    /// Stops it for good, its engines first, and returns its home.
     pub(crate) async fn stop(self) -> Arc<tempfile::TempDir> {
+        self.runner.as_ref().unwrap().stop_engines().await;
+        self.leave().await
+    }
+
+    /// Stops it as a person does, and returns its home, where its engines go on.
+    pub(crate) async fn leave(mut self) -> Arc<tempfile::TempDir> {
+        self.runner = None;
         self.shutdown.cancel();
         self.served.await.unwrap().unwrap();
+        self.engines.0 = None;
         self.home
+    }
+
+    /// Stops it as a person does, and starts the next one on its folder.
+    pub(crate) async fn again(self) -> Self {
+        let (clock, home) = (self.clock.clone(), self.leave().await);
+        Self::open_at(home, clock, |_| ()).await.unwrap()
     }
 
     pub(crate) fn state(&self) -> PathBuf {

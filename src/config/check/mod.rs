@@ -1,13 +1,15 @@
 //! Refuses settings that are well written but cannot be meant: contradictions, limits of nothing, doors to the network.
 //!
-//! A limit that could reap early is refused rather than bent. What would merely reap late, or never, is the person's
+//! `runner.rs` has what only the runner obeys, `engines.rs` the engines. A limit that could reap early is refused rather than bent. What would merely reap late, or never, is the person's
 //! choice.
+
+mod engines;
+mod runner;
 
 use std::net::SocketAddr;
 
-use crate::config::{Config, EngineConfig, LimitsConfig, PolicyConfig};
+use crate::config::{Config, LimitsConfig, PolicyConfig, StopConfig};
 use crate::cron::Expression;
-use crate::session::Id;
 use crate::time::{SECOND, Span, compact};
 
 /// Settings that contradict each other or themselves: one sentence each, with the keys by name.
@@ -28,9 +30,8 @@ pub fn check(config: &Config) -> Result<(), Contradictions> {
     timeouts(config, &mut faults);
     schedule(config, &mut faults);
     retention(config, &mut faults);
-    for (name, engine) in &config.engines {
-        faults.extend(engine_fault(name, engine).map(|fault| format!("engines.{name}: {fault}")));
-    }
+    runner::runner(config, &mut faults);
+    engines::engines(config, &mut faults);
     if faults.is_empty() { Ok(()) } else { Err(Contradictions(faults)) }
 }
 
@@ -102,6 +103,7 @@ fn nothing(config: &Config, faults: &mut Vec<String>) {
         ("policy.advanced.background_max", policy.advanced.background_max),
         ("policy.advanced.awaiting_after", policy.advanced.awaiting_after),
         ("runner.kill_limit", config.runner.kill_limit),
+        ("runner.send_timeout", config.runner.send_timeout),
         ("schedule.pass_limit", config.schedule.pass_limit),
         ("limits.connect_timeout", limits.connect_timeout),
         ("limits.request_timeout", limits.request_timeout),
@@ -134,7 +136,7 @@ fn concurrency(limits: &LimitsConfig, faults: &mut Vec<String>) {
 
 /// Whoever waits for something waits at least as long as it may take. What is 0 is refused as such.
 fn timeouts(config: &Config, faults: &mut Vec<String>) {
-    let (runner, limits) = (&config.runner, &config.limits);
+    let limits = &config.limits;
     if limits.request_timeout < limits.connect_timeout && limits.request_timeout.0 > 0 {
         faults.push(format!(
             "limits.request_timeout ({}) may not be shorter than limits.connect_timeout ({}): a machine that is gone would look like one that is slow",
@@ -142,22 +144,31 @@ fn timeouts(config: &Config, faults: &mut Vec<String>) {
             compact(limits.connect_timeout.0),
         ));
     }
-    let graces = [
-        ("runner.stdin_grace", runner.stdin_grace),
-        ("runner.engine_term_grace", runner.engine_term_grace),
-        ("runner.tree_term_grace", runner.tree_term_grace),
-        ("runner.kill_limit", runner.kill_limit),
-    ];
-    let ladder = graces.iter().fold(0, |sum: i64, (_, grace)| sum.saturating_add(grace.0));
-    if limits.end_timeout.0 > 0 && limits.end_timeout.0 <= ladder.saturating_add(SECOND) {
-        let keys: Vec<&str> = graces.iter().map(|(key, _)| *key).collect();
+    let (wait, start) = (limits.ready_wait, config.policy.start_timeout);
+    if start.0 > 0 && wait.0 > start.0 / 2 {
         faults.push(format!(
-            "limits.end_timeout ({}) must be longer than {} together ({}) and a second: every slow stop would be given up as stop_failed",
-            compact(limits.end_timeout.0),
-            keys.join(", "),
-            compact(ladder),
+            "limits.ready_wait ({}) may be at most half of policy.start_timeout ({}): a start could be given up while it waits for its runner",
+            compact(wait.0),
+            compact(start.0),
         ));
     }
+    let keys = GRACES.map(|name| format!("runner.{name}")).join(", ");
+    faults.extend(ladder_fault(config, StopConfig::default(), &format!("{keys} together")));
+}
+
+/// The steps of the stop ladder by their keys.
+const GRACES: [&str; 5] = ["interrupt_grace", "stdin_grace", "engine_term_grace", "tree_term_grace", "kill_limit"];
+
+/// Whoever asks for a stop waits for its end, and a second for the answer.
+fn ladder_fault(config: &Config, own: StopConfig, what: &str) -> Option<String> {
+    let (ladder, timeout) = (config.runner.ladder(own).longest(), config.limits.end_timeout);
+    (timeout.0 > 0 && timeout.0 <= ladder.saturating_add(SECOND)).then(|| {
+        format!(
+            "limits.end_timeout ({}) must be longer than {what} ({}) and a second: every slow stop would be given up as stop_failed",
+            compact(timeout.0),
+            compact(ladder),
+        )
+    })
 }
 
 /// The expression can be read in its zone, and fires.
@@ -182,22 +193,6 @@ fn retention(config: &Config, faults: &mut Vec<String>) {
     }
 }
 
-/// An engine has a name that fits into ids and paths, and a command that can be run.
-fn engine_fault(name: &str, engine: &EngineConfig) -> Option<&'static str> {
-    if !Id::fits(name) {
-        return Some("the name must be 1 to 64 letters, digits, \"_\" or \"-\"");
-    }
-    if engine.command.first().is_none_or(|program| program.trim().is_empty()) {
-        return Some("command must name a program, such as [\"claude\", \"-p\"]");
-    }
-    let values = engine.env.values().chain(&engine.command);
-    if values.chain(engine.env.keys()).any(|text| text.contains('\0')) {
-        return Some("a NUL character cannot be given to a program");
-    }
-    let bad = |variable: &String| variable.is_empty() || variable.contains('=');
-    engine.env.keys().any(bad).then_some("env has a name that no variable can have")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -211,7 +206,7 @@ mod tests {
 
     /// Each setting that a test changes to something that cannot be meant, and what the refusal must name.
     #[expect(clippy::type_complexity, reason = "a table of one test")]
-    const REFUSED: [(fn(&mut Config), &str); 29] = [
+    const REFUSED: [(fn(&mut Config), &str); 31] = [
         (|c| c.policy.activity_throttle = Span(c.policy.idle_after.0 / 4 + 1), "policy.activity_throttle"),
         (|c| c.policy.driver_stale_after = Span(c.policy.idle_after.0 + 1), "policy.driver_stale_after"),
         (|c| c.policy.driver_stale_after = Span(0), "policy.driver_stale_after"),
@@ -224,7 +219,9 @@ mod tests {
         (|c| c.policy.advanced.background_max = Span(0), "policy.advanced.background_max"),
         (|c| c.policy.advanced.awaiting_after = Span(0), "policy.advanced.awaiting_after"),
         (|c| c.runner.kill_limit = Span(0), "runner.kill_limit"),
+        (|c| c.runner.send_timeout = Span(0), "runner.send_timeout"),
         (|c| c.schedule.pass_limit = Span(0), "schedule.pass_limit"),
+        (|c| c.limits.ready_wait = Span(c.policy.start_timeout.0 / 2 + 1), "limits.ready_wait"),
         (|c| c.limits.connect_timeout = Span(0), "limits.connect_timeout"),
         (|c| c.limits.request_timeout = Span(0), "limits.request_timeout"),
         (|c| c.limits.end_timeout = Span(0), "limits.end_timeout"),
@@ -233,8 +230,8 @@ mod tests {
         (|c| c.limits.stops_at_once = 0, "limits.stops_at_once"),
         (|c| c.limits.stops_per_runner = 0, "limits.stops_per_runner"),
         (
-            |c| c.limits.end_timeout = Span(18 * SECOND),
-            "limits.end_timeout (18s) must be longer than runner.stdin_grace",
+            |c| c.limits.end_timeout = Span(25 * SECOND),
+            "limits.end_timeout (25s) must be longer than runner.interrupt_grace",
         ),
         (|c| c.runner.stdin_grace = Span(32 * SECOND), "limits.end_timeout"),
         (|c| c.limits.request_timeout = Span(c.limits.connect_timeout.0 - 1), "limits.request_timeout"),
@@ -270,7 +267,7 @@ mod tests {
         assert_eq!(edge, Vec::<String>::new());
         assert_eq!(faults(|c| c.policy.activity_throttle = Span(0)), Vec::<String>::new());
         let edge = faults(|c| {
-            c.limits.end_timeout = Span(18 * SECOND + 1);
+            c.limits.end_timeout = Span(25 * SECOND + 1);
             c.limits.request_timeout = c.limits.connect_timeout;
             c.limits.stops_per_runner = c.limits.stops_at_once - 1;
         });
@@ -308,28 +305,5 @@ mod tests {
         assert!(found[0].contains("server.listen and runner.listen"), "{found:?}");
         let any_port = "127.0.0.1:0".parse().unwrap();
         assert!(faults(|c| (c.runner.listen, c.server.listen) = (any_port, any_port)).is_empty());
-    }
-
-    #[test]
-    fn engines_need_a_name_and_a_program() {
-        let engine = |command: &[&str], variable: Option<&str>| EngineConfig {
-            command: command.iter().map(|word| (*word).to_owned()).collect(),
-            env: variable.map(|name| (name.to_owned(), "x".to_owned())).into_iter().collect(),
-            resume: Vec::new(),
-        };
-        for (name, bad) in [
-            ("a b", engine(&["cat"], None)),
-            ("", engine(&["cat"], None)),
-            ("cat", engine(&[], None)),
-            ("cat", engine(&[" "], None)),
-            ("cat", engine(&["cat", "\0"], None)),
-            ("cat", engine(&["cat"], Some("A=B"))),
-            ("cat", engine(&["cat"], Some(""))),
-        ] {
-            let found = faults(|c| drop(c.engines.insert(name.to_owned(), bad.clone())));
-            assert_eq!(found.len(), 1, "{name} {bad:?}: {found:?}");
-            assert!(found[0].starts_with(&format!("engines.{name}: ")), "{found:?}");
-        }
-        assert!(faults(|c| drop(c.engines.insert("cat".to_owned(), engine(&["cat"], Some("A"))))).is_empty());
     }
 }

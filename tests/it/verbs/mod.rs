@@ -1,0 +1,3 @@
+//! The verbs on a scripted runner.
+
+mod ready;
