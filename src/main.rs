@@ -7,8 +7,7 @@ fn main() -> ExitCode {
     let rest = args.get(2..).unwrap_or_default();
     // Before anything else: these run once per engine and should weigh little.
     match args.get(1).map(String::as_str) {
-        Some("shim") => sexton::runner::shim::main(rest),
-        Some("shim-exec") => sexton::runner::shim::exec_main(rest),
+        Some("shim") => sexton::runner::shim::main(&["shim"], rest),
         Some("sample-engine") => sexton::runner::sample::main(rest),
         _ => sexton::cli::main(),
     }

@@ -69,6 +69,7 @@ fn engines(config: &Config) -> std::collections::BTreeMap<String, EngineSpec> {
 #[must_use]
 pub(crate) fn graces(config: &RunnerConfig) -> StopGraces {
     StopGraces {
+        interrupt: 0,
         stdin: config.stdin_grace.0,
         engine: config.engine_term_grace.0,
         tree: config.tree_term_grace.0,

@@ -61,7 +61,7 @@ impl Runner {
                     session.facts().stuck = left;
                 }
                 Some(News::Gone(gone)) => return Some(gone),
-                Some(News::Started { .. } | News::NotStarted { .. }) => {}
+                Some(_) => {}
                 None => return None,
             }
         }

@@ -51,7 +51,7 @@ impl Link {
 
     /// Asks for the stop. A shim that is gone is noticed by [`Link::news`].
     pub(crate) async fn stop(&mut self) {
-        let _ = send(&mut self.orders, &Order::Stop).await;
+        let _ = send(&mut self.orders, &Order::Stop { first: String::new(), signal: false, graces: None }).await;
     }
 
     /// Returns what the shim tells next; none when it is gone. Nothing is lost when the wait for it is given up.
@@ -71,10 +71,10 @@ type Met = (Identity, Lines<BufReader<OwnedReadHalf>>, OwnedWriteHalf);
 async fn meet(shim: &mut Child, folder: &Path, spec: Spec) -> Result<Met, String> {
     let (from, mut orders) = connect(shim, folder).await?.into_split();
     let mut news = BufReader::new(from).lines();
-    send(&mut orders, &Order::Start(spec)).await.map_err(|error| format!("the shim is gone: {error}"))?;
+    send(&mut orders, &Order::Start(Box::new(spec))).await.map_err(|error| format!("the shim is gone: {error}"))?;
     let first = news.next_line().await.ok().flatten().ok_or("the shim died while it started the engine")?;
     match serde_json::from_str(&first) {
-        Ok(News::Started { engine }) => Ok((engine, news, orders)),
+        Ok(News::Started { engine, .. }) => Ok((engine, news, orders)),
         Ok(News::NotStarted { why }) => Err(why),
         _ => Err("the shim spoke another language; is it of another version?".to_owned()),
     }

@@ -46,7 +46,7 @@ use tokio_util::sync::CancellationToken;
 pub use engines::AdapterKind;
 pub use error::OpenError;
 pub use settings::{EngineSpec, Settings};
-pub use shim::wire::StopGraces;
+pub use shim::wire::{Containment, StopGraces};
 
 use crate::protocol::{Origin, PROTOCOL};
 use crate::runner::engine::{Ending, Engine, is_for};

@@ -49,7 +49,7 @@ impl Settings {
             secret_file: home.join("secret"),
             program: PathBuf::from("/no/such/program"),
             engines: BTreeMap::new(),
-            graces: StopGraces { stdin: 1, engine: 1, tree: 1, kill: 1, linger: 1 },
+            graces: StopGraces { interrupt: 1, stdin: 1, engine: 1, tree: 1, kill: 1, linger: 1 },
             start_settle: 1,
             stall_after: SECOND,
             clock: Arc::new(crate::clock::SystemClock),

@@ -132,7 +132,15 @@ impl Runner {
         let now = self.settings().clock.awake();
         let (session, outgoing) = Engine::starting(request.session_id.clone(), request.generation, plan, now);
         self.hold(&session, &request).await?;
-        let spec = Spec { command, env, cwd, graces: self.settings().graces };
+        let spec = Spec {
+            command,
+            env,
+            cwd,
+            graces: self.settings().graces,
+            output_most: 1 << 30,
+            segment_bytes: crate::runner::shim::wire::SEGMENT_BYTES,
+            cgroup: None,
+        };
         let is_folder = tokio::fs::metadata(&request.cwd).await.is_ok_and(|it| it.is_dir());
         let linked = if is_folder {
             Link::start(&self.settings().program, &folder, spec).await

@@ -31,7 +31,7 @@ pub(crate) struct TestRunner {
 
 /// Graces that keep tests short.
 pub(crate) fn short() -> StopGraces {
-    StopGraces { stdin: 300, engine: 300, tree: 200, kill: 5_000, linger: 200 }
+    StopGraces { interrupt: 0, stdin: 300, engine: 300, tree: 200, kill: 5_000, linger: 200 }
 }
 
 pub(crate) fn settings(home: &Path, clock: Arc<dyn Clock>) -> Settings {
