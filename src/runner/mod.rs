@@ -54,7 +54,7 @@ use tokio_util::task::TaskTracker;
 pub use engines::AdapterKind;
 pub use error::OpenError;
 pub use settings::{CgroupChoice, EngineSpec, Settings};
-pub use shim::wire::StopGraces;
+pub use shim::wire::{Containment, StopGraces};
 
 use crate::protocol::{Origin, PROTOCOL};
 use crate::runner::engine::{Engine, is_for};

@@ -7,6 +7,7 @@ mod architecture;
 mod cli;
 mod runner;
 mod runner_client;
+mod shim;
 mod store;
 mod support;
 mod sweep;

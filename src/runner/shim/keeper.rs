@@ -44,17 +44,7 @@ impl Keeper {
     pub(crate) fn new(engine: Identity, graces: StopGraces, leaf: Option<Leaf>) -> Self {
         let containment = if leaf.is_some() { Containment::Cgroup } else { Containment::Subreaper };
         let gone = Gone { containment, ..Gone::default() };
-        Self {
-            engine,
-            graces,
-            leaf,
-            exit: None,
-            ladder: None,
-            asked: false,
-            childless: false,
-            stuck: Vec::new(),
-            gone,
-        }
+        Self { engine, graces, leaf, exit: None, ladder: None, asked: false, childless: false, stuck: Vec::new(), gone }
     }
 
     /// Returns the engine.

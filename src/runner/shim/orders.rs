@@ -16,7 +16,9 @@ impl Shim {
     /// Does what is ordered, and returns what is to be told about it.
     pub(crate) fn take_order(&mut self, order: Order, now: Ms) -> Vec<News> {
         match order {
-            Order::Start(spec) if self.engine.is_none() && self.leave_by.is_none() => return vec![self.start(&spec, now)],
+            Order::Start(spec) if self.engine.is_none() && self.leave_by.is_none() => {
+                return vec![self.start(&spec, now)];
+            }
             Order::Leave if self.engine.is_none() => self.leave_by = Some(now),
             Order::Write { seq, text, once, note } => return told(self.write(seq, text, once, note, now)),
             Order::Stop { first, signal, graces } => return told(self.stop(first, signal, graces, now)),

@@ -103,11 +103,8 @@ fn waited(answer: rustix::io::Result<Option<(Pid, WaitStatus)>>) -> Option<[u8; 
 }
 
 fn encoded(pid: Pid, status: WaitStatus) -> [u8; RECORD] {
-    let numbers = [
-        pid.as_raw_nonzero().get(),
-        status.exit_status().unwrap_or(NONE),
-        status.terminating_signal().unwrap_or(NONE),
-    ];
+    let numbers =
+        [pid.as_raw_nonzero().get(), status.exit_status().unwrap_or(NONE), status.terminating_signal().unwrap_or(NONE)];
     let mut record = EMPTY;
     for (place, number) in record.chunks_exact_mut(4).zip(numbers) {
         place.copy_from_slice(&number.to_le_bytes());

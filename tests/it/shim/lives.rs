@@ -1,0 +1,81 @@
+//! A shim's life: it outlives who speaks with it, and leaves when it has nothing to hold.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::shim::driver::{House, script, until};
+use crate::support::processes;
+
+const ECHO: &str = "while read -r line; do echo \"got $line\"; done";
+
+#[test]
+fn an_engine_outlives_the_connection_and_the_next_one_learns_everything() {
+    let mut house = House::new();
+    let (mut first, engine) = house.start(&script(ECHO));
+    let note = json!({"offset": 3, "state": "half a turn"});
+    let once = json!({"once": "message", "id": "m-1"});
+    assert_eq!(first.write(1, "one\n", &json!({"once": once, "note": note})), "written");
+    first.grown_to(8);
+    drop(first);
+    let (mut second, hello) = house.meet();
+    assert_eq!((&hello["note"], &hello["head"], &hello["version"]), (&note, &json!(8), &json!(1)));
+    assert_eq!(hello["engine"]["pid"], engine);
+    assert!(hello["output_at"].is_i64() && hello["input_at"].is_i64() && hello["errors_at"].is_null());
+    assert_eq!(second.write(1, "one\n", &json!({"once": once})), "again");
+    assert_eq!(second.write(2, "two\n", &json!({})), "written");
+    second.grown_to(16);
+    assert_eq!(house.output(), b"got one\ngot two\n");
+    let gone = second.stop();
+    assert_eq!((&gone["head"], &gone["exit"]["code"]), (&json!(16), &json!(0)));
+    house.wait_for_its_end();
+    let kept: Value = serde_json::from_slice(&fs::read(house.file("exit.json")).unwrap()).unwrap();
+    assert_eq!((&kept["head"], &kept["stages"]), (&json!(16), &gone["stages"]));
+    assert!(!house.file("s").exists());
+}
+
+#[test]
+fn the_program_that_starts_it_is_nobodys_parent() {
+    let mut house = House::new();
+    let (mut line, engine) = house.start(&script(ECHO));
+    let shim = house.shim.unwrap();
+    assert_ne!(processes::parent(shim), i32::try_from(std::process::id()).unwrap());
+    assert_eq!(processes::parent(engine), shim);
+    let record: Value = serde_json::from_slice(&fs::read(house.file("shim.json")).unwrap()).unwrap();
+    assert_eq!((&record["shim"]["pid"], &record["engine"]["pid"]), (&json!(shim), &json!(engine)));
+    line.stop();
+}
+
+#[test]
+fn a_newer_connection_takes_the_place_of_the_older_one() {
+    let mut house = House::new();
+    let (mut first, _) = house.start(&script(ECHO));
+    first.order("write", &json!({"seq": 1, "text": "last words\n"}));
+    let (mut second, _) = house.meet();
+    until("the older one ends", || first.next().is_none().then_some(()));
+    assert_eq!(second.write(1, "and on\n", &json!({})), "written");
+    second.stop();
+    assert_eq!(house.output(), b"got last words\ngot and on\n");
+}
+
+#[test]
+fn what_it_does_not_know_is_passed_over() {
+    let mut house = House::new();
+    let (mut line, _) = house.start(&script(ECHO));
+    line.say("{\"order\":\"sing\",\"song\":1}\nnot even json\n\n");
+    assert_eq!(line.write(7, "still there\n", &json!({"tune": "new"})), "written");
+    line.stop();
+}
+
+#[test]
+fn an_engine_that_does_not_start_leaves_nothing() {
+    let mut house = House::new();
+    let (mut line, _) = house.meet();
+    let mut spec = script("");
+    spec["command"] = json!(["/no/such/program"]);
+    line.order("start", &spec);
+    let why = line.news("not_started")["why"].as_str().unwrap().to_owned();
+    assert!(why.contains("/no/such/program"), "{why}");
+    house.wait_for_its_end();
+    assert!(!house.file("exit.json").exists() && !house.file("shim.json").exists());
+}
