@@ -13,7 +13,10 @@ mod verbs;
 pub use ended::{Ended, EngineExit, ResumeCommand, StopStage};
 pub use engine_state::{EngineState, Told, TrackedSession};
 pub use stop::{Because, EndAnswer, EndMode, EndOutcome, EndRequest, StopLimits};
-pub use verbs::{EventsRequest, Failure, FindAnswer, FindRequest, ForgetRequest, Health, ListRequest, MessageRequest, Origin, SessionAnswer, SessionRequest, StartRequest, TouchOutcome, TouchRequest, TurnOutcome};
+pub use verbs::{
+    EventsRequest, Failure, FindAnswer, FindRequest, ForgetRequest, Health, ListRequest, MessageRequest, Origin,
+    SessionAnswer, SessionRequest, StartRequest, TouchOutcome, TouchRequest, TurnOutcome,
+};
 
 /// The version of the protocol that this build speaks.
 pub const PROTOCOL: i64 = 1;

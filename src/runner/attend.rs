@@ -250,7 +250,9 @@ impl Attendant {
             Errand::Clear { told } => {
                 let exchange = self.session.facts().adapter.clear();
                 match exchange {
-                    Some(exchange) => self.write(exchange, Some(Once::Message { id: Id::new() }), Told::Asker(told)).await,
+                    Some(exchange) => {
+                        self.write(exchange, Some(Once::Message { id: Id::new() }), Told::Asker(told)).await
+                    }
                     None => drop(told.send(None)),
                 }
             }
@@ -269,7 +271,9 @@ impl Attendant {
     async fn interrupt(&mut self, told: oneshot::Sender<Taken>) {
         let how = self.session.facts().adapter.interrupt();
         match how {
-            Interrupt::Write(write) => self.write(Exchange { events: Vec::new(), write }, None, Told::Sender(told)).await,
+            Interrupt::Write(write) => {
+                self.write(Exchange { events: Vec::new(), write }, None, Told::Sender(told)).await
+            }
             Interrupt::Signal => {
                 self.send(&Order::Interrupt).await;
                 let _ = told.send(Taken::Written);

@@ -56,13 +56,8 @@ impl Runner {
         let (source, generation) = self.source(&request)?;
         let cursor = self.cursor(&request, generation).await?;
         let (to, from) = mpsc::channel(AHEAD);
-        let reader = Reader {
-            runner: self.clone(),
-            id: request.session_id.clone(),
-            generation,
-            cutter: Cutter::at(cursor),
-            to,
-        };
+        let reader =
+            Reader { runner: self.clone(), id: request.session_id.clone(), generation, cutter: Cutter::at(cursor), to };
         let client = request.client.unwrap_or_default().to_string();
         self.shared.tasks.spawn(reader.run(source, client));
         let items = futures_util::stream::unfold(from, |mut from| async {
@@ -75,7 +70,9 @@ impl Runner {
     fn source(&self, request: &EventsRequest) -> Result<(Source, i64), Refusal> {
         let owner = request.owner_id.as_deref();
         let known = self.known();
-        if let Some(session) = known.sessions.get(&request.session_id).filter(|it| is_for(owner, it.owner_id.as_deref())) {
+        if let Some(session) =
+            known.sessions.get(&request.session_id).filter(|it| is_for(owner, it.owner_id.as_deref()))
+        {
             let generation = session.facts().generation;
             return Ok((Source::Living(Arc::clone(session)), generation));
         }

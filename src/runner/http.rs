@@ -14,7 +14,8 @@ use serde::de::DeserializeOwned;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::protocol::{
-    EndOutcome, EndRequest, EventsRequest, FindRequest, ForgetRequest, ListRequest, MessageRequest, SessionRequest, StartRequest, TouchRequest, path,
+    EndOutcome, EndRequest, EventsRequest, FindRequest, ForgetRequest, ListRequest, MessageRequest, SessionRequest,
+    StartRequest, TouchRequest, path,
 };
 use crate::runner::refusal::Refusal;
 use crate::runner::{Runner, auth};
@@ -82,7 +83,8 @@ impl<T: DeserializeOwned> FromRequestParts<Runner> for Asked<T> {
     async fn from_request_parts(parts: &mut Parts, runner: &Runner) -> Result<Self, Refused> {
         let query = Query::<T>::from_request_parts(parts, runner).await;
         let understood = query.map(|Query(request)| Self(request));
-        understood.map_err(|error| Refused(runner.clone(), Refusal::bad(format!("the query cannot be understood: {error}"))))
+        understood
+            .map_err(|error| Refused(runner.clone(), Refusal::bad(format!("the query cannot be understood: {error}"))))
     }
 }
 

@@ -153,11 +153,6 @@ impl Runner {
     async fn take_up(&self, leftover: Leftover) {
         let (session, errands) = self.placeholder(&leftover);
         self.known().sessions.insert(leftover.id.clone(), Arc::clone(&session));
-        if let Err(why) = &leftover.start {
-            let sentence = format!("the record of the start of the session {} is damaged: {why}", leftover.id);
-            tracing::error!("{sentence}");
-            self.damaged().push(sentence);
-        }
         let folder = leftover.folder.clone();
         match files::aside(move || Ok(link::vacant(&folder))).await.ok().flatten() {
             Some(vacant) => {
@@ -204,6 +199,11 @@ impl Runner {
     /// A stop that had begun goes on, with its reason. One that was only written down goes on if a person had asked for
     /// it; else it is forgotten, since its condition may not hold any more and nobody was told that it was done.
     async fn adopt_engine(&self, session: &Arc<Engine>, errands: mpsc::Receiver<Errand>, leftover: Leftover) {
+        if let Err(why) = &leftover.start {
+            let sentence = format!("the record of the start of the session {} is damaged: {why}", leftover.id);
+            tracing::error!("{sentence}; its engine lives and is kept");
+            self.damaged().push(sentence);
+        }
         let mut attendant = Attendant::new(self.clone(), Arc::clone(session));
         let found = tokio::time::timeout(ANSWER_WITHIN, Link::find(&leftover.folder)).await;
         match found.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {

@@ -178,6 +178,13 @@ impl Settings {
 impl Default for EngineSpec {
     fn default() -> Self {
         let adapter = AdapterKind::Lines;
-        Self { adapter, command: Vec::new(), env: BTreeMap::new(), resume: Vec::new(), pass_env: Vec::new(), stop: None }
+        Self {
+            adapter,
+            command: Vec::new(),
+            env: BTreeMap::new(),
+            resume: Vec::new(),
+            pass_env: Vec::new(),
+            stop: None,
+        }
     }
 }

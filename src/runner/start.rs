@@ -8,8 +8,8 @@ use std::time::Duration;
 use axum::http::StatusCode;
 
 use crate::protocol::{Ended, SessionAnswer, StartRequest, variable};
-use crate::runner::engine::{Ending, Engine, Plan};
 use crate::runner::attend::Attendant;
+use crate::runner::engine::{Ending, Engine, Plan};
 use crate::runner::engines::{Adapter, AdapterKind, OWN_PROGRAM, Opening, adapter};
 use crate::runner::intents::{self, StartIntent};
 use crate::runner::link::{Link, NotStarted};
@@ -21,8 +21,26 @@ use crate::session::Id;
 
 /// The variables that every engine gets from the runner's own environment; nothing else of it reaches an engine.
 const PASSED_ON: [&str; 20] = [
-    "PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TERM", "USER", "LOGNAME", "SHELL", "TMPDIR", "XDG_*", "HTTP_PROXY",
-    "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS",
+    "PATH",
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "TERM",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "TMPDIR",
+    "XDG_*",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "NODE_EXTRA_CA_CERTS",
 ];
 
 /// How long a start waits for an engine that has to be greeted; less than a client waits for an answer.
@@ -95,7 +113,8 @@ impl Runner {
         let folder = self.dir().session(&session.id);
         let failed = |error| Refusal::internal(format!("the start could not be written down: {error}"));
         if request.generation > current {
-            let intent = self.intent((&session.engine_name, session.spec.adapter), &session.cwd, request.owner_id.clone());
+            let intent =
+                self.intent((&session.engine_name, session.spec.adapter), &session.cwd, request.owner_id.clone());
             let (folder, generation) = (folder.clone(), request.generation);
             files::aside(move || intents::write_start(&folder, generation, &intent)).await.map_err(failed)?;
         }
@@ -173,7 +192,12 @@ impl Runner {
     }
 
     /// Returns what the shim is told to start.
-    fn shim_spec(&self, request: &StartRequest, spec: &EngineSpec, (adapter, opening): (&dyn Adapter, &Opening)) -> Spec {
+    fn shim_spec(
+        &self,
+        request: &StartRequest,
+        spec: &EngineSpec,
+        (adapter, opening): (&dyn Adapter, &Opening),
+    ) -> Spec {
         let mut command = adapter.command(spec, opening);
         if let Some(program) = command.first_mut().filter(|program| *program == OWN_PROGRAM) {
             *program = self.settings().program.display().to_string();
@@ -252,9 +276,15 @@ impl Runner {
         Refusal { reason: Some(ended.reason.clone()), ..refusal.about(&ended.session_id, ended.generation) }
     }
 
-    fn environment(&self, request: &StartRequest, spec: &EngineSpec, adapter: &dyn Adapter) -> BTreeMap<String, String> {
+    fn environment(
+        &self,
+        request: &StartRequest,
+        spec: &EngineSpec,
+        adapter: &dyn Adapter,
+    ) -> BTreeMap<String, String> {
         let more = spec.pass_env.iter().map(String::as_str);
-        let patterns: Vec<&str> = PASSED_ON.into_iter().chain(adapter.passes_on().iter().copied()).chain(more).collect();
+        let patterns: Vec<&str> =
+            PASSED_ON.into_iter().chain(adapter.passes_on().iter().copied()).chain(more).collect();
         let passed = |name: &str| patterns.iter().any(|pattern| fits(name, pattern));
         let mut env: BTreeMap<String, String> = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
@@ -288,7 +318,8 @@ fn check_owner(known: &Known, request: &StartRequest) -> Result<(), Refusal> {
     match known.holder(conversation).filter(|holder| holder.id != *id) {
         Some(holder) if strange(&holder.owner_id) => Err(Refusal::not_tracked(id, generation)),
         Some(holder) => {
-            let message = format!("the conversation {conversation:?} is held by the engine of the session {}", holder.id);
+            let message =
+                format!("the conversation {conversation:?} is held by the engine of the session {}", holder.id);
             Err(Refusal::new(StatusCode::CONFLICT, "in_use", message).about(id, generation))
         }
         None => Ok(()),

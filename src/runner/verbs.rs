@@ -7,8 +7,8 @@ use axum::http::StatusCode;
 use serde::Serialize;
 
 use crate::protocol::{
-    Ended, FindAnswer, FindRequest, ForgetRequest, Health, ListRequest, Origin, SessionAnswer, TouchOutcome, TouchRequest,
-    TrackedSession,
+    Ended, FindAnswer, FindRequest, ForgetRequest, Health, ListRequest, Origin, SessionAnswer, TouchOutcome,
+    TouchRequest, TrackedSession,
 };
 use crate::runner::engine::{Engine, Facts, is_for};
 use crate::runner::records::{self, Record};

@@ -252,13 +252,24 @@ async fn touch_message_and_start_say_what_became_of_the_session() {
     runner.hold_engine(&id("s-1"), 3, idle_for(7 * HOUR));
     let (target, set) = observe(&runner).await;
     let client = client();
-    let touch =
-        |session: &str, generation| TouchRequest { session_id: id(session), generation, kind: ActivityKind::Capture, owner_id: None };
+    let touch = |session: &str, generation| TouchRequest {
+        session_id: id(session),
+        generation,
+        kind: ActivityKind::Capture,
+        owner_id: None,
+    };
     assert!(matches!(client.touch(&target, &touch("s-1", 3)).await, Ok(SessionReply::Done(Some(session)))
         if session.state.idle_ms == Told::Is(0)));
     assert_eq!(client.touch(&target, &touch("s-1", 2)).await, Ok(SessionReply::Generation { highest: Some(3) }));
     assert_eq!(client.touch(&target, &touch("s-9", 1)).await, Ok(SessionReply::NotTracked));
-    let message = MessageRequest { session_id: id("s-1"), generation: 3, text: "go on".to_owned(), message_id: None, wait: false, owner_id: None };
+    let message = MessageRequest {
+        session_id: id("s-1"),
+        generation: 3,
+        text: "go on".to_owned(),
+        message_id: None,
+        wait: false,
+        owner_id: None,
+    };
     assert!(matches!(client.message(&target, &message).await, Ok(SessionReply::Done(_))));
     assert_eq!(runner.script().engines[&id("s-1")].messages, ["go on"]);
     let mut call = stop_of("s-1", 3, &set);

@@ -58,37 +58,56 @@ async fn the_secret_is_read_when_it_is_needed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_runner_serves_one_owner_and_tells_another_nothing() {
+async fn a_runner_serves_many_owners_and_tells_each_nothing_of_the_others() {
     let runner = TestRunner::start().await;
-    let start = |id: &str, owner: Value| json!({"session_id": id, "generation": 1, "engine": "sample", "cwd": "/", "args": ["idle"], "owner_id": owner});
-    assert_eq!(runner.post("start", start("s1", json!("ann"))).await.0, 200);
-    for (id, owner) in [("s1", json!("bob")), ("s2", json!("bob")), ("s2", Value::Null)] {
-        let (status, answer) = runner.post("start", start(id, owner)).await;
-        assert_eq!((status, answer["outcome"].as_str()), (409, Some("bad_request")), "{answer}");
-        let message = answer["message"].as_str().unwrap();
-        assert!(message.contains("another owner") && !message.contains("ann"), "{message}");
-    }
-    assert_eq!(runner.post("start", start("s2", json!("ann"))).await.0, 200);
-
-    let as_bob = |verb: &'static str, id: &str| {
-        let body = json!({"session_id": id, "generation": 1, "text": "x", "mode": "force", "reason": "ended_by_person",
-                          "owner_id": "bob"});
-        runner.post(verb, body)
+    let start = |id: &str, owner: &str, conversation: Value| {
+        json!({"session_id": id, "generation": 2, "engine": "sample", "cwd": "/", "args": ["idle"], "owner_id": owner,
+               "engine_session_id": conversation})
     };
+    for (id, owner) in [("s1", "ann"), ("s2", "bob")] {
+        assert_eq!(runner.post("start", start(id, owner, Value::Null)).await.0, 200);
+    }
+    let known = runner.until_tracked("s1", "known", |one| one["engine_session_id"].is_string()).await;
+    let conversation = known["engine_session_id"].clone();
     for ended in [false, true] {
-        for verb in ["messages", "end"] {
-            let (status, other) = as_bob(verb, "s1").await;
-            let (unknown_status, unknown) = as_bob(verb, "s9").await;
-            assert_eq!((status, other["outcome"].as_str()), (404, Some("not_tracked")), "{other}");
-            let renamed = other.to_string().replace("s1", "s9");
-            assert_eq!((status, renamed), (unknown_status, unknown.to_string()), "{verb}, ended: {ended}");
+        let taken = [start("s1", "bob", Value::Null), start("s3", "bob", conversation.clone())];
+        for body in taken {
+            let (status, answer) = runner.post("start", body).await;
+            assert_eq!((status, answer["outcome"].as_str()), (404, Some("not_tracked")), "{answer}");
         }
+        each_verb_is_answered_like_an_unknown_id(&runner, &conversation).await;
         if !ended {
+            let (status, answer) = runner.post("start", start("s4", "ann", conversation.clone())).await;
+            assert_eq!((status, answer["outcome"].as_str()), (409, Some("in_use")), "one process for one conversation");
             assert!(tracked(&runner.list().await, "s1").is_some(), "another owner's end ends nothing");
-            assert_eq!(runner.force("s1", 1).await.0, 200);
+            assert_eq!(runner.force("s1", 2).await.0, 200);
         }
     }
-    runner.force("s2", 1).await;
-    assert_eq!(runner.post("start", start("s3", json!("bob"))).await.0, 200, "none of ann's is left");
+    let list = runner.get("/coding/sessions?owner_id=bob").await;
+    assert_eq!(list["complete"], false, "a list for one owner reconciles nothing");
+    assert_eq!((list["tracked"].as_array().map(Vec::len), list["ended"].as_array().map(Vec::len)), (Some(1), Some(0)));
     runner.stop().await;
+}
+
+/// Asks as bob for ann's session and for one that never was: the answers differ in nothing but the id.
+async fn each_verb_is_answered_like_an_unknown_id(runner: &TestRunner, conversation: &Value) {
+    for verb in ["messages", "end", "interrupt", "clear", "touch"] {
+        let ask = |id: &'static str| {
+            let body = json!({"session_id": id, "generation": 2, "text": "x", "mode": "force", "kind": "capture",
+                              "reason": "ended_by_person", "owner_id": "bob"});
+            runner.post(verb, body)
+        };
+        let ((status, foreign), (unknown_status, unknown)) = (ask("s1").await, ask("s9").await);
+        assert_eq!((status, foreign["outcome"].as_str()), (404, Some("not_tracked")), "{verb}: {foreign}");
+        assert_eq!((status, foreign.to_string().replace("s1", "s9")), (unknown_status, unknown.to_string()), "{verb}");
+    }
+    let conversation = conversation.as_str().unwrap();
+    for (path, foreign, unknown) in
+        [("find?engine_session_id=", conversation, "s9"), ("events?session_id=", "s1", "s9")]
+    {
+        let foreign = runner.get(&format!("/coding/{path}{foreign}&owner_id=bob")).await;
+        let unknown = runner.get(&format!("/coding/{path}{unknown}&owner_id=bob")).await;
+        assert_eq!(foreign["outcome"], "not_tracked");
+        assert_eq!(foreign.to_string().replace("s1", "s9"), unknown.to_string());
+    }
 }

@@ -44,9 +44,9 @@ async fn what_did_not_start_is_said_and_recorded() {
     let runner = TestRunner::start().await;
     let (status, answer) = runner.begin("s0", "nobody", &[]).await;
     assert_eq!((status, answer["outcome"].as_str()), (400, Some("unknown_engine")));
-    assert_eq!(answer["engines"], json!(["missing", "sample", "sh"]));
+    assert_eq!(answer["engines"], json!(["gone", "sample", "sh"]));
     let cases = [
-        ("s1", "missing", vec![], "/no/such/program"),
+        ("s1", "gone", vec![], "No such file"),
         ("s2", "sample", vec!["fails"], "exit code 3; sample engine: no licence found"),
         ("s3", "sh", vec!["sleep 4000 & exit 0"], "exit code 0"),
     ];

@@ -1,6 +1,8 @@
 //! A real runner in this process, on a state folder of its own, with the sample engines.
 
 use std::collections::BTreeMap;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Once};
 use std::time::Duration;
@@ -60,7 +62,7 @@ pub(crate) fn settings(home: &Path, clock: Arc<dyn Clock>) -> Settings {
         secret_file: secret,
         program: PathBuf::from(env!("CARGO_BIN_EXE_sexton")),
         shim: vec![env!("CARGO_BIN_EXE_sexton-shim").to_owned()],
-        engines: engines(),
+        engines: engines(home),
         graces: short(),
         start_settle: 150,
         stall_after: STALLED,
@@ -83,14 +85,19 @@ pub(crate) fn settings(home: &Path, clock: Arc<dyn Clock>) -> Settings {
     }
 }
 
-fn engines() -> BTreeMap<String, EngineSpec> {
+fn engines(home: &Path) -> BTreeMap<String, EngineSpec> {
     let spec = |command: &[&str]| EngineSpec {
         command: command.iter().map(ToString::to_string).collect(),
         resume: vec!["resume-it".into(), "{engine_session_id}".into()],
         ..EngineSpec::default()
     };
     let sample = spec(&[env!("CARGO_BIN_EXE_sexton"), "sample-engine"]);
-    let named = [("sample", sample), ("sh", spec(&["sh", "-c"])), ("missing", spec(&["/no/such/program"]))];
+    // It is there and may be run, and yet cannot be.
+    let gone = home.join("gone").display().to_string();
+    std::fs::write(&gone, "#!/no/such/interpreter\n").unwrap();
+    std::fs::set_permissions(&gone, Permissions::from_mode(0o755)).unwrap();
+    let missing = spec(&["/no/such/program"]);
+    let named = [("sample", sample), ("sh", spec(&["sh", "-c"])), ("missing", missing), ("gone", spec(&[&gone]))];
     named.into_iter().map(|(name, spec)| (name.to_owned(), spec)).collect()
 }
 
