@@ -3,7 +3,7 @@
 use crate::cli::house::House;
 
 /// Every command that has a help text of its own.
-const COMMANDS: [&str; 25] = [
+const COMMANDS: [&str; 26] = [
     "",
     "up",
     "serve",
@@ -27,6 +27,7 @@ const COMMANDS: [&str; 25] = [
     "tokens",
     "tokens create",
     "tokens revoke",
+    "doctor",
     "config",
     "completions",
 ];
