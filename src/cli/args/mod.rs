@@ -16,7 +16,7 @@ pub use manage::{AddRunner, RunnersArgs, RunnersCommand, TokensArgs, TokensComma
 
 /// Stops coding-agent sessions that nobody uses any more, and says why.
 #[derive(Debug, Parser)]
-#[command(name = "sexton", version, about, disable_help_subcommand = true, after_help = AFTER)]
+#[command(name = "sexton", version, about, after_help = AFTER)]
 pub struct Cli {
     /// The settings file.
     #[arg(

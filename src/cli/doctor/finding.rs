@@ -56,3 +56,8 @@ impl Check {
         Finding { level: Level::Problem, check: self.0, message: message.into() }
     }
 }
+
+/// Writes a number with what it counts.
+pub(crate) fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}

@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::cli::Context;
 use crate::cli::args::JsonArgs;
 use crate::cli::doctor::checks::{disk, engines, logout, runners, schedule, store, units};
-use crate::cli::doctor::finding::{Finding, Level};
+use crate::cli::doctor::finding::{Finding, Level, counted};
 use crate::cli::doctor::gather::Facts;
 use crate::cli::output::{self, Outcome, escape};
 use crate::config::ConfigError;
@@ -72,8 +72,4 @@ fn line(finding: &Finding) -> String {
     // A fault in the settings comes with its line and a caret under it.
     let message: Vec<String> = finding.message.lines().map(escape).collect();
     format!("{word} {}", message.join("\n         "))
-}
-
-fn counted(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }

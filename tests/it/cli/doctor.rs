@@ -48,7 +48,7 @@ fn a_runner_that_answers_is_well_and_one_that_stopped_is_a_problem() {
     let (_, found) = findings(&house);
     let runners = said(&found, "runners");
     assert!(runners.len() == 1 && runners[0].starts_with("ok: Runner local answers at http://127.0.0.1:"), "{found}");
-    assert!(runners[0].contains("holds 1 engines"), "{found}");
+    assert!(runners[0].contains("holds 1 engine."), "{found}");
     assert!(said(&found, "store")[0].contains("1 of them open"), "{found}");
     assert!(said(&found, "engines").iter().any(|one| one.contains("started here: broken, busy, sample")), "{found}");
     assert_eq!(said(&found, "disk").iter().filter(|one| one.contains("the runner's records")).count(), 1, "{found}");
@@ -78,7 +78,7 @@ fn what_is_missing_or_held_back_is_told() {
         schedule[0].starts_with("warning: The reaper is paused by ann since ") && schedule[0].contains(": demo"),
         "{found}"
     );
-    assert!(schedule[1].starts_with("warning: There are 1 open sessions and there was no pass yet"), "{found}");
+    assert!(schedule[1].starts_with("warning: Nothing looks after 1 open session: there was no pass yet"), "{found}");
     assert!(said(&found, "runners")[0].starts_with("warning: No runner is enrolled"), "{found}");
 }
 

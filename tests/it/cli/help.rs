@@ -45,6 +45,13 @@ fn help_texts() {
 }
 
 #[test]
+fn help_is_a_command_too() {
+    let house = House::new();
+    assert_eq!(house.done(&["help"]), house.done(&["--help"]));
+    assert_eq!(house.done(&["help", "sweep"]), house.done(&["sweep", "--help"]));
+}
+
+#[test]
 fn inner_modes_are_nobodys_business() {
     let help = House::new().done(&["--help"]);
     for inner in ["shim", "sample-engine", "detach"] {

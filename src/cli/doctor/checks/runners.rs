@@ -1,6 +1,6 @@
 //! Does each enrolled runner answer as it should, and what does it say about itself?
 
-use crate::cli::doctor::finding::{Check, Finding};
+use crate::cli::doctor::finding::{Check, Finding, counted};
 use crate::protocol::Health;
 use crate::report::RunnerState;
 use crate::session::Id;
@@ -57,14 +57,15 @@ fn runner(runner: &RunnerFacts) -> Vec<Finding> {
 }
 
 fn answer(runner: &RunnerFacts) -> Finding {
-    let RunnerFacts { id, url, engines, .. } = runner;
+    let RunnerFacts { id, url, .. } = runner;
+    let engines = counted(runner.engines, "engine");
     let why = runner.why.as_deref().unwrap_or("it did not say why").trim_end_matches('.');
     let ready = runner.health.as_ref().is_none_or(|health| health.origin.ready);
     match runner.state {
         RunnerState::Live if runner.health.is_none() => CHECK.ok(format!(
-            "Runner {id} answers at {url} and holds {engines} engines; it is one that knows no conditions, so a stop can lose a race of milliseconds."
+            "Runner {id} answers at {url} and holds {engines}; it is one that knows no conditions, so a stop can lose a race of milliseconds."
         )),
-        RunnerState::Live => CHECK.ok(format!("Runner {id} answers at {url} and holds {engines} engines.")),
+        RunnerState::Live => CHECK.ok(format!("Runner {id} answers at {url} and holds {engines}.")),
         RunnerState::Unrecognised if !ready => CHECK.warning(format!(
             "Runner {id} does not know its engines again yet, so nothing of it is reaped; if that lasts for more than a minute, its log says why."
         )),

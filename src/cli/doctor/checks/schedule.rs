@@ -1,7 +1,7 @@
 //! Does the reaper act, and did it lately?
 
 use crate::cli::doctor::checks::store::{Opened, StoreFacts};
-use crate::cli::doctor::finding::{Check, Finding};
+use crate::cli::doctor::finding::{Check, Finding, counted};
 use crate::cron::Expression;
 use crate::time::{UtcMs, spoken};
 
@@ -42,7 +42,10 @@ fn passes(opened: &Opened, schedule: &ScheduleFacts, now: UtcMs) -> Finding {
     let Some(last) = opened.last_pass else {
         return match opened.open_sessions {
             0 => CHECK.ok(format!("There was no pass yet; {start}.")),
-            open => CHECK.warning(format!("There are {open} open sessions and there was no pass yet; {start}.")),
+            open => CHECK.warning(format!(
+                "Nothing looks after {}: there was no pass yet; {start}.",
+                counted(open, "open session")
+            )),
         };
     };
     let ago = spoken(now.since(last).max(0));
@@ -100,7 +103,7 @@ mod tests {
         assert_eq!(manual(2).0, Level::Warning);
         let none = |open| said(|opened| *opened = Opened { open_sessions: open, ..Opened::default() });
         assert_eq!(none(0).0, Level::Ok);
-        assert!(none(2).1.starts_with("There are 2 open sessions and there was no pass yet"));
+        assert!(none(2).1.starts_with("Nothing looks after 2 open sessions: there was no pass yet"));
     }
 
     #[test]

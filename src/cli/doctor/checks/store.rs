@@ -24,7 +24,7 @@ pub(crate) struct Opened {
     /// Whose tokens and open sessions it holds.
     pub(crate) owners: Vec<String>,
     /// How many open sessions it holds.
-    pub(crate) open_sessions: u64,
+    pub(crate) open_sessions: usize,
     /// Who paused the reaper, since when and why.
     pub(crate) paused: Option<String>,
     /// When the last pass began.

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use crate::cli::doctor::checks::runners::RunnerFacts;
 use crate::cli::live::{Live, ask_all};
 use crate::protocol::Health;
+use crate::report::RunnerState;
 use crate::runner_client::Target;
 use crate::session::Id;
 use crate::tools::Tools;
@@ -20,7 +21,9 @@ pub(super) async fn ask(tools: &Tools) -> (Vec<RunnerFacts>, Vec<Processes>) {
     let (mut facts, mut processes) = (Vec::new(), Vec::new());
     for runner in runners {
         let Some(answer) = live.remove(&runner.id) else { continue };
-        let health = tools.runners.health(&Target::from(&runner)).await.ok();
+        // Whoever did not answer one question is not asked another.
+        let answers = matches!(answer.state, RunnerState::Live | RunnerState::Unrecognised);
+        let health = if answers { tools.runners.health(&Target::from(&runner)).await.ok() } else { None };
         if is_here(&runner.url) {
             processes.push((runner.id.clone(), pids(&answer, health.as_ref())));
         }

@@ -35,10 +35,10 @@ async fn read(tools: &Tools, place: &str) -> Result<Opened, StoreError> {
     let store = &tools.store;
     let mut open_sessions = 0;
     for runner in store.list_runners().await? {
-        open_sessions += store.count_open(&runner.id).await?;
+        open_sessions += usize::try_from(store.count_open(&runner.id).await?).unwrap_or(usize::MAX);
     }
     for runner in store.list_unenrolled_runners().await? {
-        open_sessions += store.count_open(&runner).await?;
+        open_sessions += usize::try_from(store.count_open(&runner).await?).unwrap_or(usize::MAX);
     }
     let passes = store.list_sweeps(PASSES).await?;
     Ok(Opened {
