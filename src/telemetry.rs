@@ -5,7 +5,7 @@
 use std::io::IsTerminal;
 
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::Directive;
+use tracing_subscriber::filter::{Directive, LevelFilter};
 
 use crate::config::{LogConfig, LogFormat};
 
@@ -63,9 +63,16 @@ pub fn filter(text: &str) -> Result<EnvFilter, String> {
 }
 
 fn directive(part: &str) -> Result<Directive, String> {
-    part.parse().map_err(|_| {
+    // A word alone would be taken for the name of a target, and a misspelt level would log nothing.
+    let known = is_level(part) || part.contains(['=', '[']);
+    let read = part.parse().ok().filter(|_| known);
+    read.ok_or_else(|| {
         format!("log.filter: {part:?} is neither a level (error, warn, info, debug, trace, off) nor a filter such as \"sexton::sweep=debug\"")
     })
+}
+
+fn is_level(part: &str) -> bool {
+    part.parse::<LevelFilter>().is_ok()
 }
 
 #[cfg(test)]
@@ -74,7 +81,8 @@ mod tests {
 
     #[test]
     fn levels_and_filters_are_read() {
-        for text in ["info", "off", "warn,sexton::sweep=debug", " info , sexton=trace", "", "tokio_cron_scheduler=info"]
+        for text in
+            ["info", "off", "WARN", "warn,sexton::sweep=debug", " info , sexton=trace", "", "tokio_cron_scheduler=info"]
         {
             assert!(filter(text).is_ok(), "{text}");
         }
@@ -85,7 +93,7 @@ mod tests {
 
     #[test]
     fn a_bad_filter_is_refused_in_one_sentence() {
-        for text in ["info,sexton=loud", "=", "a=b=c"] {
+        for text in ["info,sexton=loud", "=", "a=b=c", "nonsense", "warn,verbose", "sexton::sweep"] {
             let error = filter(text).unwrap_err();
             assert!(error.starts_with("log.filter: ") && !error.contains('\n'), "{error}");
         }

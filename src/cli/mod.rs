@@ -9,6 +9,7 @@ mod completions;
 mod config;
 mod context;
 mod demo;
+mod doctor;
 mod end;
 mod enrol;
 mod explain;
@@ -61,12 +62,16 @@ fn run(cli: Cli) -> anyhow::Result<Outcome> {
     if let Command::Completions { shell } = cli.command {
         return completions::run(shell);
     }
-    let context = Context::load(cli.config)?;
+    let context = match (Context::load(cli.config), &cli.command) {
+        // Settings that nothing can run with are what it is asked about.
+        (Err(error), Command::Doctor(args)) => return doctor::without_settings(&error, *args),
+        (context, _) => context?,
+    };
     let usual = match &cli.command {
         // The demonstration tells everything itself.
         Command::Up(args) if args.demo => "error",
         Command::Up(_) | Command::Serve | Command::Runner(_) => "info",
-        Command::OnStore(_) | Command::Config(_) | Command::Completions { .. } => "warn",
+        Command::OnStore(_) | Command::Config(_) | Command::Doctor(_) | Command::Completions { .. } => "warn",
     };
     telemetry::init(&context.log(usual)).map_err(|why| anyhow!(why))?;
     runtime(&cli.command).context("the runtime cannot be started")?.block_on(dispatch(&context, cli.command))
@@ -77,7 +82,7 @@ fn runtime(command: &Command) -> std::io::Result<Runtime> {
     let many = match command {
         Command::Up(_) | Command::Serve | Command::Runner(_) => true,
         Command::OnStore(command) => matches!(command, StoreCommand::Sweep(_)),
-        Command::Config(_) | Command::Completions { .. } => false,
+        Command::Config(_) | Command::Doctor(_) | Command::Completions { .. } => false,
     };
     let mut builder = if many { Builder::new_multi_thread() } else { Builder::new_current_thread() };
     builder.enable_all().build()
@@ -89,6 +94,7 @@ async fn dispatch(context: &Context, command: Command) -> anyhow::Result<Outcome
         Command::Serve => serve::run(context).await,
         Command::Runner(args) => runner::run(context, args).await,
         Command::Config(args) => config::run(context, args),
+        Command::Doctor(args) => doctor::run(context, args).await,
         Command::Completions { shell } => completions::run(shell),
         Command::OnStore(command) => {
             let tools = context.tools().await?;

@@ -210,7 +210,9 @@ fn typed<'a>(like: &DeValue<'_>, text: &'a str) -> Result<DeValue<'a>, String> {
     let wanted = match like {
         DeValue::Boolean(_) => "true or false",
         DeValue::Array(_) => "a list such as [\"claude\", \"-p\"]",
-        _ => "a whole number",
+        DeValue::String(_) | DeValue::Integer(_) | DeValue::Float(_) | DeValue::Datetime(_) | DeValue::Table(_) => {
+            "a whole number"
+        }
     };
     let refused = || format!("{text:?} is not {wanted}");
     let value = DeValue::parse(text.trim()).map_err(|_| refused())?.into_inner();

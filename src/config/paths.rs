@@ -127,6 +127,27 @@ impl Paths {
         configured.or_else(|| user("USER")).or_else(|| user("LOGNAME")).unwrap_or_else(|| "local".to_owned())
     }
 
+    /// Returns the name of the user who runs Sexton by the environment; empty when it does not say.
+    #[must_use]
+    pub fn user(&self) -> String {
+        let name = self.env.get("USER").or_else(|| self.env.get("LOGNAME"));
+        name.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+
+    /// Returns the folders in which programs are looked for, as one value.
+    #[must_use]
+    pub fn search_path(&self) -> Option<OsString> {
+        self.env.get("PATH").map(OsStr::to_owned)
+    }
+
+    /// Returns the folders of the user's own systemd units, those that win first.
+    #[must_use]
+    pub fn user_unit_folders(&self) -> Vec<PathBuf> {
+        let under = |name: &str, home: &str| self.env.folder(name).or_else(|| Some(self.home()?.join(home)));
+        let folders = [under("XDG_CONFIG_HOME", ".config"), under("XDG_DATA_HOME", ".local/share")];
+        folders.into_iter().flatten().map(|folder| folder.join("systemd/user")).collect()
+    }
+
     fn configured_or(&self, configured: &str, name: &str) -> Result<PathBuf, NoStateFolder> {
         match (configured, configured.strip_prefix("~/"), self.home()) {
             ("", _, _) => Ok(self.state_dir()?.join(name)),

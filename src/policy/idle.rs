@@ -59,10 +59,20 @@ pub fn idle(
     let (finding, otherwise) = runner_finding(session, runner, policy, awake);
     // Work is what a person wants to read first; it is also what made the row recently active.
     let works = finding.as_ref().is_some_and(|finding| WORK.contains(&finding.rule));
-    let pair = if works { [finding, Some(used)] } else { [Some(used), finding] };
+    let pair = match finding {
+        Some(finding) if works => [Some(finding), Some(used)],
+        Some(finding) if finding.rule == used.rule => [Some(longer(used, finding)), None],
+        finding => [Some(used), finding],
+    };
     findings.extend(pair.into_iter().flatten());
     let limit = if otherwise == Verdict::AwaitingExpired { policy.advanced.awaiting_after.0 } else { window };
     Decision::from(findings, otherwise, limit).braked(around.brake)
+}
+
+/// Returns what one rule found of the row and of the engine, which keeps: whichever keeps for longer.
+fn longer(row: Finding, engine: Finding) -> Finding {
+    let until = |finding: &Finding| finding.until.map_or(i64::MAX, |at| at.0);
+    if row.keeps && until(&row) >= until(&engine) { row } else { engine }
 }
 
 /// Returns whether a stored time of the session lies further in the future than any clock may be wrong.

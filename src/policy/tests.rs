@@ -171,6 +171,23 @@ fn a_busy_engine_keeps_an_idle_row() {
 }
 
 #[test]
+fn row_and_engine_are_one_finding_and_the_later_use_counts() {
+    for (row_age, engine_age, due_in) in
+        [(HOUR, 2 * HOUR, 5 * HOUR), (2 * HOUR, HOUR, 5 * HOUR), (7 * HOUR, HOUR, 5 * HOUR)]
+    {
+        let mut session = idle_session();
+        session.last_activity_at = Some(NOW.minus(row_age));
+        let mut engine = idle_engine();
+        engine.state.idle_ms = Told::Is(engine_age);
+        let decision = idle(&session, RunnerView::Live(Some(&engine)), Surroundings::default(), &policy(), NOW);
+        let rules = decision.findings.iter().filter(|finding| finding.rule == Verdict::RecentlyActive).count();
+        assert_eq!((decision.verdict, rules), (Verdict::RecentlyActive, 1), "{decision:?}");
+        assert_eq!(decision.due_at(), Some(NOW.plus(due_in)), "{decision:?}");
+        assert_eq!(decision.finding(Verdict::RecentlyActive).and_then(|finding| finding.value_ms), Some(HOUR));
+    }
+}
+
+#[test]
 fn a_runner_that_tells_no_silence_is_judged_by_the_rows() {
     let verdict = |age, change: fn(&mut TrackedSession)| {
         let mut session = idle_session();

@@ -31,6 +31,18 @@ pub struct Health {
     pub engines: Vec<String>,
     /// How many engines it holds.
     pub sessions: usize,
+    /// Its own process, so that a person can look at it or stop it.
+    #[serde(default)]
+    pub pid: Option<u32>,
+    /// One sentence for each file that could not be read and was set aside.
+    #[serde(default)]
+    pub damaged: Vec<String>,
+    /// One sentence for each engine that could not be killed so far.
+    #[serde(default)]
+    pub stuck: Vec<String>,
+    /// One sentence for each thing that keeps it from working as it should.
+    #[serde(default)]
+    pub troubles: Vec<String>,
 }
 
 /// `POST /coding/start`.

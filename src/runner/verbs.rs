@@ -36,21 +36,6 @@ pub(crate) struct SessionsAnswer {
     ended: Vec<Ended>,
 }
 
-/// The answer to `GET /coding/health`.
-#[derive(Debug, Serialize)]
-pub(crate) struct HealthAnswer {
-    #[serde(flatten)]
-    health: Health,
-    /// One sentence for each file that could not be read and was set aside.
-    damaged: Vec<String>,
-    /// The runner's own process, so that a person can stop it.
-    pid: u32,
-    /// One sentence for each engine that could not be killed so far.
-    stuck: Vec<String>,
-    /// One sentence for each engine whose shim is in trouble.
-    troubles: Vec<String>,
-}
-
 impl Runner {
     /// Lists what it holds and what it remembers.
     ///
@@ -106,13 +91,15 @@ impl Runner {
     }
 
     /// Says how it is.
-    pub(crate) fn health(&self) -> HealthAnswer {
+    pub(crate) fn health(&self) -> Health {
         let sessions: Vec<_> = self.known().sessions.values().cloned().collect();
         let engines = self.settings().engines_here();
-        HealthAnswer {
-            health: Health { origin: self.origin(), engines, sessions: sessions.len() },
+        Health {
+            origin: self.origin(),
+            engines,
+            sessions: sessions.len(),
+            pid: Some(std::process::id()),
             damaged: self.damaged().clone(),
-            pid: std::process::id(),
             stuck: sessions.iter().filter_map(|session| stuck(session)).collect(),
             troubles: sessions.iter().filter_map(|session| trouble(session)).collect(),
         }

@@ -37,6 +37,9 @@ impl MayBeEarly for Health {
 /// `limits.ready_wait` at most. Returns the last answer.
 ///
 /// What is asked again was certainly not done before: there was no connection, no secret to ask with, or a refusal that says so.
+///
+/// # Errors
+/// The last answer, when it is none.
 pub async fn once_ready<'a, T: MayBeEarly>(
     tools: &'a Tools,
     target: &'a Target,

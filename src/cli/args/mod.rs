@@ -16,7 +16,7 @@ pub use manage::{AddRunner, RunnersArgs, RunnersCommand, TokensArgs, TokensComma
 
 /// Stops coding-agent sessions that nobody uses any more, and says why.
 #[derive(Debug, Parser)]
-#[command(name = "sexton", version, about, disable_help_subcommand = true, after_help = AFTER)]
+#[command(name = "sexton", version, about, after_help = AFTER)]
 pub struct Cli {
     /// The settings file.
     #[arg(
@@ -41,7 +41,7 @@ Examples:
 
 Exit codes:
   0  done, keeps and skips of every kind included
-  1  some sessions could not be handled
+  1  some sessions could not be handled, or doctor found a problem
   2  could not run: bad settings, an unusable store, bad arguments
 
 SEXTON_LOG=debug shows what goes on inside; every setting has a variable, such as SEXTON_POLICY__IDLE_AFTER=2h.";
@@ -65,6 +65,11 @@ pub enum Command {
     /// A command on the store and the runners.
     #[command(flatten)]
     OnStore(StoreCommand),
+    /// Say what is wrong with this machine's set-up, and what to do about it
+    ///
+    /// Looks at the settings, the store, the runners, the disk, the engines and the schedule, and whether a logout or a
+    /// unit of systemd would kill the engines. Changes none of it. Exit code 1 when a problem was found; warnings are none.
+    Doctor(JsonArgs),
     /// Print every setting as it holds now
     Config(JsonArgs),
     /// Print completions for a shell

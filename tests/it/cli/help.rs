@@ -3,7 +3,7 @@
 use crate::cli::house::House;
 
 /// Every command that has a help text of its own.
-const COMMANDS: [&str; 25] = [
+const COMMANDS: [&str; 26] = [
     "",
     "up",
     "serve",
@@ -27,6 +27,7 @@ const COMMANDS: [&str; 25] = [
     "tokens",
     "tokens create",
     "tokens revoke",
+    "doctor",
     "config",
     "completions",
 ];
@@ -41,6 +42,13 @@ fn help_texts() {
         all.push_str(&format!("$ sexton {}\n{}\n", args.join(" "), house.done(&args)));
     }
     insta::assert_snapshot!(all);
+}
+
+#[test]
+fn help_is_a_command_too() {
+    let house = House::new();
+    assert_eq!(house.done(&["help"]), house.done(&["--help"]));
+    assert_eq!(house.done(&["help", "sweep"]), house.done(&["sweep", "--help"]));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The `sexton` program as a person or a script meets it: a real process with folders of its own.
 
+mod doctor;
 mod faults;
 mod help;
 mod house;
