@@ -9,11 +9,13 @@ mod claude;
 mod codex;
 mod lines;
 #[cfg(test)]
-mod transcript;
+mod recording;
 
 pub(crate) use claude::Claude;
 pub(crate) use codex::Codex;
 pub(crate) use lines::Lines;
+
+use std::collections::BTreeMap;
 
 use crate::protocol::ResumeCommand;
 use crate::runner::settings::EngineSpec;
@@ -104,9 +106,9 @@ pub(crate) trait Adapter: Send {
         &[]
     }
 
-    /// Returns the variables that it is always given, unless the configuration or the start sets them.
-    fn env(&self) -> &'static [(&'static str, &'static str)] {
-        &[]
+    /// Returns the variables that it needs; those of the configuration and the start come after them.
+    fn env(&self) -> BTreeMap<String, String> {
+        BTreeMap::new()
     }
 
     /// Says what is to be written to a fresh engine before anything else.

@@ -74,14 +74,11 @@ impl Memory {
         events
     }
 
+    /// It says so at the beginning of a turn and after a question: to begin one again does no harm, to miss one does.
     fn runs(&mut self) -> Vec<Event> {
         let mut events = self.answered();
-        if !std::mem::replace(&mut self.turn, true) {
-            events.push(Event::TurnStarted);
-        }
-        if events.is_empty() {
-            events.push(Event::Output { task: None });
-        }
+        self.turn = true;
+        events.push(Event::TurnStarted);
         events
     }
 
@@ -148,8 +145,8 @@ impl Adapter for Claude {
         ]
     }
 
-    fn env(&self) -> &'static [(&'static str, &'static str)] {
-        &[("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS", "1")]
+    fn env(&self) -> BTreeMap<String, String> {
+        BTreeMap::from([("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS".to_owned(), "1".to_owned())])
     }
 
     /// It says nothing before its first message, but keeps the id of the conversation that it takes up.

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::runner::engines::transcript::{names, play, play_with_restarts};
+use crate::runner::engines::recording::{names, play, play_with_restarts};
 use crate::runner::engines::{Adapter, AdapterKind, Claude, Event, Interrupt, Opening};
 use crate::runner::settings::EngineSpec;
 
@@ -81,6 +81,15 @@ fn a_model_that_speaks_is_in_a_turn_whatever_was_missed() {
     assert_eq!(read(&mut claude, &line), [Event::TurnStarted, Event::Output { task: None }]);
     let below = json!({"type": "assistant", "message": {"content": []}, "parent_tool_use_id": "call"});
     assert_eq!(read(&mut Claude::default(), &below), [Event::Output { task: None }]);
+}
+
+#[test]
+fn a_turn_that_begins_by_itself_is_told_also_after_a_message_that_never_arrived() {
+    let mut claude = Claude::default();
+    // Nobody tells the adapter that this was not taken.
+    claude.message("lost");
+    let running = json!({"type": "system", "subtype": "session_state_changed", "state": "running"});
+    assert_eq!(read(&mut claude, &running), [Event::TurnStarted]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::runner::engines::transcript::{names, play, play_with_restarts};
+use crate::runner::engines::recording::{names, play, play_with_restarts};
 use crate::runner::engines::{Adapter, AdapterKind, Codex, Event, Interrupt, Opening};
 use crate::runner::settings::EngineSpec;
 

@@ -7,20 +7,15 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
-use super::script::{Act, Item, last, next};
-use super::{Asked, Piece, refused, streamed};
+use crate::support::model_api::script::{Act, Item};
+use crate::support::model_api::{Heard, Piece, refused, streamed};
 
-pub(crate) async fn messages(State(asked): State<Asked>, Json(request): Json<Value>) -> Response {
+pub(crate) async fn messages(State(heard): State<Heard>, Json(request): Json<Value>) -> Response {
     let items = items(&request);
     let tools = names(&request);
     let shell = tools.iter().find(|name| name.eq_ignore_ascii_case("bash")).cloned();
-    let mut acts = next(&items);
     // A request without tools is one for a title or a summary.
-    if shell.is_none() {
-        acts = vec![Act::Say("a title".to_owned())];
-    } else {
-        asked.lock().unwrap().push(last(&items));
-    }
+    let acts = if shell.is_none() { vec![Act::Say("a title".to_owned())] } else { heard.next(&items) };
     if let Some(Act::Refuse(status)) = acts.first() {
         return refused(*status);
     }

@@ -32,16 +32,42 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
+use crate::support::model_api::script::{Act, Item, last, next};
+
 /// A model's API that runs until it is dropped.
 pub(crate) struct ModelApi {
     /// Where it is, without a path: `http://127.0.0.1:PORT`.
     pub(crate) base_url: String,
     asked: Asked,
+    said: Asked,
     served: JoinHandle<()>,
 }
 
-/// What it was asked, the last item of each request in words.
+/// Texts, in the order in which they came.
 type Asked = Arc<Mutex<Vec<String>>>;
+
+/// What went through it.
+#[derive(Clone, Default)]
+struct Heard {
+    /// The last item of each request in words.
+    asked: Asked,
+    /// The texts that it answered with.
+    said: Asked,
+}
+
+impl Heard {
+    /// Returns what is to be done, and takes note of it.
+    fn next(&self, items: &[Item]) -> Vec<Act> {
+        let acts = next(items);
+        self.asked.lock().unwrap().push(last(items));
+        let texts = acts.iter().filter_map(|act| match act {
+            Act::Say(text) => Some(text.clone()),
+            _ => None,
+        });
+        self.said.lock().unwrap().extend(texts);
+        acts
+    }
+}
 
 impl ModelApi {
     /// Starts it on a free port.
@@ -53,7 +79,8 @@ impl ModelApi {
     /// Starts it on a listener.
     pub(crate) fn on(listener: TcpListener) -> Self {
         let base_url = format!("http://{}", listener.local_addr().unwrap());
-        let asked = Asked::default();
+        let heard = Heard::default();
+        let (asked, said) = (Arc::clone(&heard.asked), Arc::clone(&heard.said));
         let app = Router::new()
             .route("/v1/messages", post(anthropic::messages))
             .route("/v1/messages/count_tokens", post(|| async { axum::Json(json!({"input_tokens": 1})) }))
@@ -61,14 +88,19 @@ impl ModelApi {
             .route("/v1/models", get(|| async { axum::Json(json!({"data": [], "models": []})) }))
             .fallback(any(|| async { (StatusCode::NOT_FOUND, axum::Json(json!({}))) }))
             .layer(axum::extract::DefaultBodyLimit::disable())
-            .with_state(Arc::clone(&asked));
+            .with_state(heard);
         let served = tokio::spawn(async move { drop(axum::serve(listener, app).await) });
-        Self { base_url, asked, served }
+        Self { base_url, asked, said, served }
     }
 
     /// Returns what each request so far ended with: the text of a user, or `tool result`.
     pub(crate) fn asked(&self) -> Vec<String> {
         self.asked.lock().unwrap().clone()
+    }
+
+    /// Returns the whole texts that it answered with so far.
+    pub(crate) fn said(&self) -> Vec<String> {
+        self.said.lock().unwrap().clone()
     }
 }
 

@@ -7,18 +7,16 @@ use axum::extract::State;
 use axum::response::Response;
 use serde_json::{Value, json};
 
-use super::script::{Act, Item, last, next};
-use super::{Asked, Piece, refused, streamed};
+use crate::support::model_api::script::{Act, Item};
+use crate::support::model_api::{Heard, Piece, refused, streamed};
 
 /// How long a command of the foreground may take before it goes on in the background.
 const FOREGROUND_MS: u64 = 30_000;
 /// The same for one that shall go on in the background.
 const BACKGROUND_MS: u64 = 250;
 
-pub(crate) async fn responses(State(asked): State<Asked>, Json(request): Json<Value>) -> Response {
-    let items = items(&request);
-    asked.lock().unwrap().push(last(&items));
-    let acts = next(&items);
+pub(crate) async fn responses(State(heard): State<Heard>, Json(request): Json<Value>) -> Response {
+    let acts = heard.next(&items(&request));
     if let Some(Act::Refuse(status)) = acts.first() {
         return refused(*status);
     }
