@@ -5,6 +5,7 @@
 mod api;
 mod architecture;
 mod cli;
+mod engines;
 mod packaging;
 mod runner;
 mod runner_client;

@@ -5,8 +5,14 @@
 //! up again by a later life of the runner, which then reads the same lines from the same point: the same memory and the
 //! same lines must give the same answers, byte for byte.
 
+mod claude;
+mod codex;
 mod lines;
+#[cfg(test)]
+mod recording;
 
+pub(crate) use claude::Claude;
+pub(crate) use codex::Codex;
 pub(crate) use lines::Lines;
 
 use std::collections::BTreeMap;
@@ -144,9 +150,9 @@ pub(crate) trait Adapter: Send {
 #[must_use]
 pub(crate) fn adapter(kind: AdapterKind) -> Box<dyn Adapter> {
     match kind {
-        AdapterKind::Lines | AdapterKind::Claude | AdapterKind::Codex | AdapterKind::Opencode | AdapterKind::Acp => {
-            Box::new(Lines)
-        }
+        AdapterKind::Claude => Box::new(Claude::default()),
+        AdapterKind::Codex => Box::new(Codex::default()),
+        AdapterKind::Lines | AdapterKind::Opencode | AdapterKind::Acp => Box::new(Lines),
     }
 }
 
