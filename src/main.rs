@@ -9,6 +9,7 @@ fn main() -> ExitCode {
     match args.get(1).map(String::as_str) {
         Some("shim") => sexton::runner::shim::main(rest),
         Some("shim-exec") => sexton::runner::shim::exec_main(rest),
+        Some("opencode-bridge") => sexton::runner::bridge::main(rest),
         Some("sample-engine") => sexton::runner::sample::main(rest),
         _ => sexton::cli::main(),
     }
