@@ -28,6 +28,7 @@ mod records;
 mod recover;
 mod refusal;
 pub mod sample;
+mod sample_agent;
 pub mod settings;
 pub mod shim;
 mod start;

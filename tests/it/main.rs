@@ -5,6 +5,7 @@
 mod api;
 mod architecture;
 mod cli;
+mod engines;
 mod runner;
 mod runner_client;
 mod store;

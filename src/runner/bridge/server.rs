@@ -25,8 +25,12 @@ impl Server {
     /// # Errors
     /// When its program cannot be run.
     pub(crate) fn start(program: &str, args: &[String], secret: &str) -> io::Result<Self> {
-        let mut child =
-            Command::new(program).args(args).env(PASSWORD, secret).stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+        let mut child = Command::new(program)
+            .args(args)
+            .env(PASSWORD, secret)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()?;
         let (sender, url) = watch::channel(None);
         if let Some(stdout) = child.stdout.take() {
             tokio::spawn(listen(stdout, sender));

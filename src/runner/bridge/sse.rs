@@ -83,7 +83,8 @@ impl Events {
 mod tests {
     use super::*;
 
-    const STREAM: &str = ": hello\r\nid: 1\r\ndata: {\"a\":\r\ndata: 1}\r\n\r\n\n\nevent: x\ndata:two\n\n: beat\n\ndata: cut";
+    const STREAM: &str =
+        ": hello\r\nid: 1\r\ndata: {\"a\":\r\ndata: 1}\r\n\r\n\n\nevent: x\ndata:two\n\n: beat\n\ndata: cut";
 
     #[test]
     fn events_are_the_same_however_the_bytes_come() {

@@ -53,11 +53,7 @@ impl Talk {
     }
 
     /// Talks with the server once it has told its address; returns only when that cannot go on, with the reason.
-    pub(crate) async fn go(
-        &self,
-        url: watch::Receiver<Option<String>>,
-        commands: mpsc::Receiver<Command>,
-    ) -> String {
+    pub(crate) async fn go(&self, url: watch::Receiver<Option<String>>, commands: mpsc::Receiver<Command>) -> String {
         let met = tokio::time::timeout(START_MOST, self.meet(url)).await;
         let api = match met.unwrap_or_else(|_| Err("the server did not answer in time".to_owned())) {
             Ok(api) => api,

@@ -5,9 +5,15 @@
 //! up again by a later life of the runner, which then reads the same lines from the same point: the same memory and the
 //! same lines must give the same answers, byte for byte.
 
+mod acp;
 mod lines;
+mod opencode;
+#[cfg(test)]
+mod transcript;
 
+pub(crate) use acp::Acp;
 pub(crate) use lines::Lines;
+pub(crate) use opencode::Opencode;
 
 use crate::protocol::ResumeCommand;
 use crate::runner::settings::EngineSpec;
@@ -149,9 +155,9 @@ pub(crate) trait Adapter: Send {
 #[must_use]
 pub(crate) fn adapter(kind: AdapterKind) -> Box<dyn Adapter> {
     match kind {
-        AdapterKind::Lines | AdapterKind::Claude | AdapterKind::Codex | AdapterKind::Opencode | AdapterKind::Acp => {
-            Box::new(Lines)
-        }
+        AdapterKind::Lines | AdapterKind::Claude | AdapterKind::Codex => Box::new(Lines),
+        AdapterKind::Opencode => Box::new(Opencode::default()),
+        AdapterKind::Acp => Box::new(Acp::default()),
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the tests share.
 
 pub(crate) mod fake_runner;
+pub(crate) mod model_api;
 pub(crate) mod processes;
 pub(crate) mod rows;
 pub(crate) mod runner;
