@@ -8,6 +8,7 @@ fn main() -> ExitCode {
     // Before anything else: these run once per engine and should weigh little.
     match args.get(1).map(String::as_str) {
         Some("shim") => sexton::runner::shim::main(&["shim"], rest),
+        Some("opencode-bridge") => sexton::runner::bridge::main(rest),
         Some("sample-engine") => sexton::runner::sample::main(rest),
         _ => sexton::cli::main(),
     }

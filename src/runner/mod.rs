@@ -6,12 +6,14 @@
 //! - `link` and `pump` talk with [`shim`], the parent of each engine; `life` follows one engine to its recorded end
 //! - `recover` what an earlier life of the runner left; `survivors` what a killed shim left
 //! - `records`, `intents`, `files` what is on disk; `process`, `usage` what the kernel shows
+//! - [`bridge`] gives a server of OpenCode lines to speak
 //! - [`sample`] small engines for a demonstration
 //!
 //! An engine is called gone only when the kernel says that nothing of it is left, and that is on disk.
 
 mod attend;
 mod auth;
+pub mod bridge;
 mod doings;
 mod engine;
 mod engines;
@@ -29,6 +31,7 @@ mod records;
 mod recover;
 mod refusal;
 pub mod sample;
+mod sample_agent;
 pub mod settings;
 pub mod shim;
 mod start;

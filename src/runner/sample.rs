@@ -14,6 +14,7 @@
 //! | `plain` | never tells its turns: echoes what it reads |
 //! | `puppet` | writes the text of each message as a line of its own |
 //! | `fails` | complains on standard error and leaves at once |
+//! | `acp` | no kind of the line form: a small agent of the Agent Client Protocol |
 //! | `stays` | as `idle`, but stays when its input ends |
 
 use std::io::{self, BufRead, Write};
@@ -23,12 +24,15 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::runner::sample_agent;
+
 /// Runs the sample engine that `args` names.
 pub fn main(args: &[String]) -> ExitCode {
     let number =
         |at: usize| args.get(at).and_then(|text| text.parse().ok()).map_or(Duration::ZERO, Duration::from_millis);
     match args.first().map(String::as_str) {
         Some("idle") => first_turn(),
+        Some("acp") => return sample_agent::main(),
         Some("background") => background(number(1)),
         Some("wakes") => wakes(number(1), number(2)),
         Some("plans") => {

@@ -5,15 +5,21 @@
 //! up again by a later life of the runner, which then reads the same lines from the same point: the same memory and the
 //! same lines must give the same answers, byte for byte.
 
+mod acp;
 mod claude;
 mod codex;
 mod lines;
+mod opencode;
 #[cfg(test)]
 mod recording;
+#[cfg(test)]
+mod transcript;
 
+pub(crate) use acp::Acp;
 pub(crate) use claude::Claude;
 pub(crate) use codex::Codex;
 pub(crate) use lines::Lines;
+pub(crate) use opencode::Opencode;
 
 use std::collections::BTreeMap;
 
@@ -150,9 +156,11 @@ pub(crate) trait Adapter: Send {
 #[must_use]
 pub(crate) fn adapter(kind: AdapterKind) -> Box<dyn Adapter> {
     match kind {
+        AdapterKind::Lines => Box::new(Lines),
         AdapterKind::Claude => Box::new(Claude::default()),
         AdapterKind::Codex => Box::new(Codex::default()),
-        AdapterKind::Lines | AdapterKind::Opencode | AdapterKind::Acp => Box::new(Lines),
+        AdapterKind::Opencode => Box::new(Opencode::default()),
+        AdapterKind::Acp => Box::new(Acp::default()),
     }
 }
 
