@@ -27,6 +27,9 @@ const READY: Duration = Duration::from_secs(15);
 /// How long it is left alone between two questions.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// How often it is looked whether the runner is still there.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
 /// The log of a runner that this starts, in the state folder.
 const LOG: &str = "runner.log";
 
@@ -54,7 +57,11 @@ pub(crate) async fn run(context: &Context, args: UpArgs) -> anyhow::Result<Outco
         local.id,
         local.url
     ))?;
-    let served = api::serve(tools, owner, listener, shutdown).await;
+    let keeping = tools.clone();
+    let served = tokio::select! {
+        served = api::serve(tools, owner, listener, shutdown) => served,
+        () = keep_runner(context, &keeping, &local) => Ok(()),
+    };
     output::remark(format_args!(
         "The worker has stopped. Runner {} and its engines go on; `sexton up` finds them again.",
         local.id
@@ -99,14 +106,31 @@ async fn until_ready(context: &Context, tools: &Tools, local: &Runner) -> anyhow
     }
 }
 
-/// Notes when the runner ends while the worker runs on.
+/// Waits for the process of a runner that this started, so that nothing of it is left when it ends.
 fn watch(started: Option<(Child, PathBuf)>) {
     let Some((mut child, _)) = started else { return };
     tracing::info!(pid = child.id(), "started the runner");
     tokio::spawn(async move {
         let status = child.wait().await;
-        tracing::error!(?status, "the runner has ended; `sexton up` starts it again");
+        tracing::warn!(?status, "the runner has ended");
     });
+}
+
+/// Starts the runner again whenever nothing listens in its place; its engines have outlived it.
+async fn keep_runner(context: &Context, tools: &Tools, local: &Runner) {
+    loop {
+        tokio::time::sleep(LOOK_AGAIN).await;
+        if !matches!(health(tools, local).await, Err(NoAnswer::Unconnected(_))) {
+            continue;
+        }
+        match find_or_start(context, tools, local).await {
+            Ok(()) => tracing::info!(runner_id = %local.id, "the runner was gone and is there again"),
+            Err(error) => {
+                tracing::error!(%error, "the runner is gone and cannot be started again; trying again");
+                tokio::time::sleep(READY).await;
+            }
+        }
+    }
 }
 
 /// Starts `sexton runner` with the same settings, in a session of its own.
