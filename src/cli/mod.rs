@@ -73,7 +73,10 @@ fn run(cli: Cli) -> anyhow::Result<Outcome> {
         Command::Up(_) | Command::Serve | Command::Runner(_) => "info",
         Command::OnStore(_) | Command::Config(_) | Command::Doctor(_) | Command::Completions { .. } => "warn",
     };
-    telemetry::init(&context.log(usual)).map_err(|why| anyhow!(why))?;
+    let log = telemetry::init(&context.log(usual)).map_err(|why| anyhow!(why));
+    if !matches!(cli.command, Command::Doctor(_)) {
+        log?;
+    }
     runtime(&cli.command).context("the runtime cannot be started")?.block_on(dispatch(&context, cli.command))
 }
 

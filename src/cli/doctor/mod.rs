@@ -21,7 +21,7 @@ use crate::config::ConfigError;
 
 /// Every check, in the order in which the findings are told.
 const CHECKS: [fn(&Facts) -> Vec<Finding>; 8] = [
-    |facts| vec![checks::settings::readable(facts.file.as_deref())],
+    |facts| vec![checks::settings::readable(facts.file.as_deref(), facts.log_fault.as_deref())],
     |facts| store::check(&facts.store, &facts.owner),
     |facts| runners::check(&facts.runners, facts.store.opened().is_some()),
     |facts| logout::check(&facts.machine, &facts.places),

@@ -1,6 +1,6 @@
 //! Refuses engines that could not be started, or could not be stopped in the time that is waited for it.
 
-use crate::config::check::ladder_fault;
+use crate::config::check::timeouts::ladder_fault;
 use crate::config::{Config, EngineConfig, StopConfig};
 use crate::session::Id;
 

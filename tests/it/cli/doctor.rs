@@ -41,6 +41,18 @@ fn settings_that_nothing_can_run_with_are_the_finding() {
 }
 
 #[test]
+fn a_log_filter_that_stops_every_other_command_is_told() {
+    let mut house = House::new();
+    house.set("SEXTON_LOG__FILTER", "verbose");
+    assert!(house.refused(&["sessions"]).starts_with("log.filter: \"verbose\" is neither a level"));
+    let (code, found) = findings(&house);
+    assert!(
+        code == 1 && said(&found, "settings")[0].starts_with("problem: No other command runs: log.filter: "),
+        "{found}"
+    );
+}
+
+#[test]
 fn a_runner_that_answers_is_well_and_one_that_stopped_is_a_problem() {
     let house = House::with_engines("6h");
     let mut runner = house.runner();

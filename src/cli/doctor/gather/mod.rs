@@ -20,6 +20,7 @@ use crate::cli::doctor::checks::units::UnitFacts;
 use crate::clock::{Clock, SystemClock};
 use crate::config::Config;
 use crate::cron::Expression;
+use crate::telemetry;
 use crate::time::UtcMs;
 
 /// Everything that the checks judge.
@@ -28,6 +29,8 @@ pub(crate) struct Facts {
     pub(crate) now: UtcMs,
     /// The settings file, if there is one.
     pub(crate) file: Option<PathBuf>,
+    /// Why no log can be kept, and so no other command runs.
+    pub(crate) log_fault: Option<String>,
     /// Whose sessions these are.
     pub(crate) owner: String,
     /// The store.
@@ -69,6 +72,7 @@ pub(crate) async fn gather(context: &Context) -> Facts {
     Facts {
         now: SystemClock.now(),
         file: context.file.clone(),
+        log_fault: telemetry::filter(&context.log("warn").filter).err(),
         folders: places::folders(context, !places.is_empty()).await,
         engines: engines(context, &runners),
         schedule: schedule(config),
