@@ -80,8 +80,9 @@ impl House {
     }
 }
 
-impl Drop for House {
-    fn drop(&mut self) {
+impl House {
+    /// Kills what is left.
+    pub(super) fn end(&self) {
         let Some(shim) = self.shim.filter(|pid| is_shim(*pid)) else { return };
         // The tree first: while the shim lives, nothing gets away from it.
         for _ in 0..100 {
@@ -96,6 +97,12 @@ impl Drop for House {
         if is_shim(shim) {
             sigkill(shim);
         }
+    }
+}
+
+impl Drop for House {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 
