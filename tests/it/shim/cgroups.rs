@@ -39,7 +39,7 @@ fn group() -> Option<Group> {
     if group.is_none() {
         let required = std::env::var("SEXTON_REQUIRE").unwrap_or_default();
         assert!(!required.split(',').any(|word| word == "cgroup"), "no control group can be made here");
-        println!("skipped: no control group can be made here");
+        eprintln!("skipped: no control group can be made here");
     }
     group
 }

@@ -160,3 +160,31 @@ fn the_sexton_program_is_a_shim_too() {
     assert_eq!(line.write(1, "hello\n", &json!({})), "written");
     line.stop();
 }
+
+#[test]
+fn an_engine_gets_three_pipes_and_a_clean_start() {
+    let mut house = House::new();
+    let (mut line, engine) = house.start(&script("exec cat"));
+    until("it runs its program", || processes::visible(engine).ends_with("cat\n").then_some(()));
+    let inherited = open_files(i32::try_from(std::process::id()).unwrap());
+    let mut its = open_files(engine);
+    // What this test was handed by whoever runs it is nothing that the shim opened.
+    its.retain(|file| !inherited.contains(file));
+    assert!(its.len() == 3 && its.iter().all(|file| file.starts_with("pipe:")), "{its:?}");
+    let status = fs::read_to_string(format!("/proc/{engine}/status")).unwrap();
+    let mask = |name: &str| {
+        let bits = status.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim();
+        u64::from_str_radix(bits, 16).unwrap()
+    };
+    const SIGPIPE: u64 = 1 << 12;
+    assert_eq!((mask("SigBlk:"), mask("SigIgn:") & SIGPIPE), (0, 0));
+    let adjusted = |pid: i32| fs::read_to_string(format!("/proc/{pid}/oom_score_adj")).unwrap().trim().parse::<i32>();
+    assert!(adjusted(engine).unwrap() > adjusted(house.shim.unwrap()).unwrap());
+    line.stop();
+}
+
+fn open_files(pid: i32) -> Vec<String> {
+    let links = fs::read_dir(format!("/proc/{pid}/fd")).unwrap().map(|entry| entry.unwrap().path());
+    // One of them may have been this very look.
+    links.filter_map(|link| Some(fs::read_link(link).ok()?.to_str().unwrap().to_owned())).collect()
+}

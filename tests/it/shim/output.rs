@@ -107,7 +107,7 @@ fn on_a_full_disk_the_engine_waits_and_nothing_is_lost() {
     let Some(mut small) = Small::mount() else {
         let required = std::env::var("SEXTON_REQUIRE").unwrap_or_default();
         assert!(!required.split(',').any(|word| word == "mount"), "a small file system cannot be mounted");
-        println!("skipped: a small file system cannot be mounted");
+        eprintln!("skipped: a small file system cannot be mounted");
         return;
     };
     let house = &mut small.0;
