@@ -225,7 +225,7 @@ impl Shim {
     }
 
     fn look(&mut self, now: Ms) {
-        if now < self.look_at {
+        if now < self.look_at || self.leave_by.is_some() {
             return;
         }
         self.look_at = now + LOOK;
@@ -238,6 +238,8 @@ impl Shim {
         if !self.told_gone {
             self.told_gone = true;
             let gone = News::Gone(gone.clone());
+            // Who hears it may remove the folder, and who comes now reads the record.
+            self.door.close();
             self.leave_by.get_or_insert(now + LAST_WORDS);
             self.tell_growth();
             self.tell(&gone);
