@@ -225,10 +225,13 @@ impl Shim {
     }
 
     fn look(&mut self, now: Ms) {
-        if now < self.look_at || self.leave_by.is_some() {
+        if now < self.look_at {
             return;
         }
         self.look_at = now + LOOK;
+        if self.leave_by.is_some() {
+            return;
+        }
         let looked = self.door.check();
         self.door_trouble = looked.err().map(|error| format!("the shim's socket cannot be made again: {error}"));
     }
