@@ -1,8 +1,11 @@
 //! One runner's connection: orders come in, news go out, and neither ever makes the shim wait or grow.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+
+use rustix::buffer::spare_capacity;
+use rustix::io::Errno;
 
 use crate::runner::shim::wire::{News, Order};
 
@@ -21,6 +24,8 @@ pub(crate) struct Caller {
     /// How much of `said` is known to hold no line's end.
     searched: usize,
     unread: Vec<u8>,
+    /// How much may wait to be read: the first words are as long as they are.
+    unread_most: usize,
     /// Whether it is of no more use.
     lost: bool,
     ended: bool,
@@ -33,20 +38,22 @@ impl Caller {
     /// When it cannot be made to never block.
     pub(crate) fn new(stream: UnixStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
-        Ok(Self { stream, said: Vec::new(), searched: 0, unread: Vec::new(), lost: false, ended: false })
+        let (said, unread) = (Vec::new(), Vec::new());
+        Ok(Self { stream, said, searched: 0, unread, unread_most: UNREAD_MOST, lost: false, ended: false })
     }
 
     /// Reads once; returns whether there may be more.
-    pub(crate) fn read(&mut self, scratch: &mut [u8]) -> bool {
-        match self.stream.read(scratch) {
+    pub(crate) fn read(&mut self, scratch: &mut Vec<u8>) -> bool {
+        scratch.clear();
+        match rustix::io::read(&self.stream, spare_capacity(scratch)) {
             Ok(0) => self.ended = true,
-            Ok(read) => {
-                self.said.extend_from_slice(scratch.get(..read).unwrap_or_default());
+            Ok(_) => {
+                self.said.extend_from_slice(scratch);
                 self.lost |= self.said.len() > ORDER_MOST;
                 return !self.lost;
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => return true,
+            Err(Errno::AGAIN) => {}
+            Err(Errno::INTR) => return true,
             Err(_) => self.ended = true,
         }
         false
@@ -78,10 +85,13 @@ impl Caller {
         if serde_json::to_writer(&mut self.unread, news).is_ok() {
             self.unread.push(b'\n');
         }
+        if matches!(news, News::Hello(_)) {
+            self.unread_most = self.unread.len() + UNREAD_MOST;
+        }
         if first {
             self.flush();
         }
-        self.lost |= self.unread.len() > UNREAD_MOST && !matches!(news, News::Hello(_));
+        self.lost |= self.unread.len() > self.unread_most;
     }
 
     /// Sends what the connection takes.

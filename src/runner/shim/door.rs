@@ -51,8 +51,8 @@ impl Door {
         self.listener.accept().ok().map(|(caller, _)| caller)
     }
 
-    /// Removes its file.
-    pub(crate) fn close(self) {
+    /// Removes its file; nobody comes any more.
+    pub(crate) fn close(&self) {
         if which(self.name).is_ok_and(|file| file == self.file) {
             let _ = fs::remove_file(self.name);
         }

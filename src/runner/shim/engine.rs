@@ -92,7 +92,7 @@ impl Engine {
     }
 
     /// Moves bytes from the engine to the disk; returns whether there are more on it than before.
-    pub(crate) fn pump(&mut self, scratch: &mut [u8], now: Ms) -> bool {
+    pub(crate) fn pump(&mut self, scratch: &mut Vec<u8>, now: Ms) -> bool {
         let output = self.output.retry(now) | self.output.read(scratch, now);
         let errors = self.errors.retry(now) | self.errors.read(scratch, now);
         output | errors

@@ -78,7 +78,7 @@ impl Shim {
             door_trouble: None,
             fault: None,
             caller: None,
-            scratch: vec![0; CHUNK],
+            scratch: Vec::with_capacity(CHUNK),
             born: now,
             look_at: now + LOOK,
             grown: false,
@@ -144,7 +144,8 @@ impl Shim {
 
     /// Hears the runner that is connected, then those that come; the last one stays.
     fn hear(&mut self, now: Ms) {
-        self.hear_orders(false, now);
+        // One that takes no news any more may have said more than can be read at once.
+        self.hear_orders(self.caller.as_ref().is_some_and(Caller::is_lost), now);
         while let Some(stream) = self.door.accept() {
             // What the one before it has said by now counts.
             self.hear_orders(true, now);
@@ -228,6 +229,9 @@ impl Shim {
             return;
         }
         self.look_at = now + LOOK;
+        if self.leave_by.is_some() {
+            return;
+        }
         let looked = self.door.check();
         self.door_trouble = looked.err().map(|error| format!("the shim's socket cannot be made again: {error}"));
     }
@@ -237,6 +241,8 @@ impl Shim {
         if !self.told_gone {
             self.told_gone = true;
             let gone = News::Gone(gone.clone());
+            // Who hears it may remove the folder, and who comes now reads the record.
+            self.door.close();
             self.leave_by.get_or_insert(now + LAST_WORDS);
             self.tell_growth();
             self.tell(&gone);

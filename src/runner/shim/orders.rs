@@ -20,7 +20,10 @@ impl Shim {
                 return vec![self.start(&spec, now)];
             }
             Order::Leave if self.engine.is_none() => self.leave_by = Some(now),
-            Order::Write { seq, text, once, note } => return told(self.write(seq, text, once, note, now)),
+            Order::Write { seq, text, once, note } => {
+                let answer = self.write(seq, text, once, note);
+                return told(answer.into_iter().chain(self.pass_on(now)).collect());
+            }
             Order::Stop { first, signal, graces } => return told(self.stop(first, signal, graces, now)),
             Order::Keep { note } => self.keep(note),
             Order::Interrupt => {
@@ -56,19 +59,19 @@ impl Shim {
         }
     }
 
-    fn write(&mut self, seq: u64, text: String, once: Option<Once>, note: Option<Note>, now: Ms) -> Answers {
-        let Some(engine) = &mut self.engine else { return vec![(seq, Taken::Closed)] };
+    fn write(&mut self, seq: u64, text: String, once: Option<Once>, note: Option<Note>) -> Option<(u64, Taken)> {
+        let Some(engine) = &mut self.engine else { return Some((seq, Taken::Closed)) };
         let answer = engine.input.offer(seq, text, once);
         let accepted = matches!(answer, None | Some(Taken::Again));
-        let mut answers: Answers = answer.map(|result| (seq, result)).into_iter().collect();
         // In the same step: no connection can end between the two.
         if let Some(note) = note.filter(|_| accepted) {
             self.keep(note);
         }
-        if let Some(engine) = &mut self.engine {
-            answers.extend(engine.input.write(now));
-        }
-        answers
+        answer.map(|result| (seq, result))
+    }
+
+    fn pass_on(&mut self, now: Ms) -> Answers {
+        self.engine.as_mut().map(|engine| engine.input.write(now)).unwrap_or_default()
     }
 
     fn keep(&mut self, note: Note) {

@@ -3,8 +3,10 @@
 //! What cannot be written is held, and the pipe is not read until it could be: then the engine waits, as it would for
 //! any slow reader.
 
-use std::io::{self, PipeReader, Read};
+use std::io::{self, PipeReader};
 use std::os::fd::{AsFd, BorrowedFd};
+
+use rustix::buffer::spare_capacity;
 
 use crate::time::{Ms, SECOND};
 
@@ -70,9 +72,10 @@ impl<S: Sink> Stream<S> {
     }
 
     /// Reads once, by way of `scratch`; returns whether something was kept.
-    pub(crate) fn read(&mut self, scratch: &mut [u8], now: Ms) -> bool {
-        let Some(pipe) = self.pipe.as_mut().filter(|_| self.held.is_empty()) else { return false };
-        let read = match pipe.read(scratch) {
+    pub(crate) fn read(&mut self, scratch: &mut Vec<u8>, now: Ms) -> bool {
+        let Some(pipe) = self.pipe.as_ref().filter(|_| self.held.is_empty()) else { return false };
+        scratch.clear();
+        let read = match rustix::io::read(pipe, spare_capacity(scratch)) {
             Ok(0) => {
                 self.pipe = None;
                 return false;
@@ -85,9 +88,8 @@ impl<S: Sink> Stream<S> {
         if let Some(left) = &mut self.left {
             *left = left.saturating_sub(read as u64);
         }
-        let bytes = scratch.get(..read).unwrap_or_default();
-        let kept = self.keep(bytes, now);
-        self.held = bytes.get(kept..).unwrap_or_default().to_vec();
+        let kept = self.keep(scratch, now);
+        self.held = scratch.get(kept..).unwrap_or_default().to_vec();
         kept > 0
     }
 
@@ -160,7 +162,7 @@ mod tests {
         let (pipe, mut engine) = io::pipe().unwrap();
         let mut stream = Stream::new(pipe, Narrow(Vec::new(), 8));
         engine.write_all(b"0123456789").unwrap();
-        assert!(stream.read(&mut [0; 64], 1_000));
+        assert!(stream.read(&mut Vec::with_capacity(64), 1_000));
         assert!(stream.waits_for().is_none() && stream.trouble().is_some() && !stream.is_done());
         assert_eq!(stream.due_in(1_400), Some(600));
         assert!(!stream.retry(1_999), "not before its time");
@@ -179,7 +181,7 @@ mod tests {
         engine.write_all(b"0123").unwrap();
         stream.last_call();
         assert!(!stream.is_done());
-        stream.read(&mut [0; 64], 0);
+        stream.read(&mut Vec::with_capacity(64), 0);
         assert!(stream.is_done(), "though somebody still holds the other end");
     }
 }

@@ -53,7 +53,7 @@ impl House {
     pub(super) fn meet(&mut self) -> (Line, Value) {
         let stream = until("the shim takes callers", || UnixStream::connect(self.file("s")).ok());
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let mut line = Line { from: BufReader::new(stream.try_clone().unwrap()), to: stream };
+        let mut line = Line { from: BufReader::new(stream.try_clone().unwrap()), to: stream, head: 0 };
         let hello = line.news("hello");
         self.shim = Some(i32::try_from(hello["shim"]["pid"].as_i64().unwrap()).unwrap());
         (line, hello)
@@ -80,8 +80,9 @@ impl House {
     }
 }
 
-impl Drop for House {
-    fn drop(&mut self) {
+impl House {
+    /// Kills what is left.
+    pub(super) fn end(&self) {
         let Some(shim) = self.shim.filter(|pid| is_shim(*pid)) else { return };
         // The tree first: while the shim lives, nothing gets away from it.
         for _ in 0..100 {
@@ -99,10 +100,18 @@ impl Drop for House {
     }
 }
 
+impl Drop for House {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
 /// One connection.
 pub(super) struct Line {
     from: BufReader<UnixStream>,
     to: UnixStream,
+    /// How much output was told last.
+    head: u64,
 }
 
 impl Line {
@@ -133,7 +142,11 @@ impl Line {
         let mut text = String::new();
         match self.from.read_line(&mut text) {
             Ok(0) => None,
-            Ok(_) => Some(serde_json::from_str(&text).unwrap()),
+            Ok(_) => {
+                let news: Value = serde_json::from_str(&text).unwrap();
+                self.head = news["head"].as_u64().unwrap_or(self.head);
+                Some(news)
+            }
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => None,
             Err(error) => panic!("nothing came: {error}"),
         }
@@ -141,7 +154,9 @@ impl Line {
 
     /// Waits until there is so much output.
     pub(super) fn grown_to(&mut self, head: u64) {
-        while self.news("grown")["head"].as_u64().unwrap() < head {}
+        while self.head < head {
+            self.news("grown");
+        }
     }
 
     /// Writes a text, and returns what became of it.
