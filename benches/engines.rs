@@ -86,7 +86,7 @@ fn shims(home: &Path) -> Vec<u32> {
 
 async fn all(count: usize, work: impl AsyncFn(usize)) -> Duration {
     let began = Instant::now();
-    futures_util::future::join_all((0..count).map(work)).await;
+    futures_util::future::join_all((0..count).map(|number| work(number))).await;
     began.elapsed()
 }
 

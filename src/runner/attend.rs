@@ -69,6 +69,8 @@ pub(crate) struct Attendant {
     waiting: BTreeMap<u64, Waiting>,
     next_seq: u64,
     stop_told: bool,
+    /// The engine has closed its output.
+    output_ended: bool,
     /// The shim was never met by this life of the runner; with what its engine's conversation was opened.
     opening: Option<Opening>,
     /// What the engine does since its stop began; none once nothing is waited for any more.
@@ -95,6 +97,7 @@ impl Attendant {
             waiting: BTreeMap::new(),
             next_seq,
             stop_told: false,
+            output_ended: false,
             opening: None,
             parting: None,
             note_due: None,
@@ -174,7 +177,11 @@ impl Attendant {
     fn hear(&mut self, news: News) {
         match news {
             News::Hello(hello) => self.greeted(&hello),
-            News::Grown { head, errors } => self.grown(head, errors, self.now()),
+            News::Grown { head, errors, ended } => {
+                self.output_ended |= ended;
+                self.grown(head, errors, self.now());
+                self.fall_mute();
+            }
             News::Taken { seq, result } => self.taken(seq, result),
             News::EngineExited { exit } => left(&self.session, exit),
             News::Stuck { left } => {
@@ -199,6 +206,8 @@ impl Attendant {
             facts.trouble.clone_from(&hello.trouble);
         }
         self.grown(hello.head, hello.errors, hello.errors_at.unwrap_or_else(|| self.now()));
+        self.output_ended |= hello.output_ended;
+        self.fall_mute();
         if hello.messages > 0 {
             // They were accepted, so somebody uses it.
             let now = self.now();
@@ -220,6 +229,14 @@ impl Attendant {
         };
         if more {
             self.session.heard(&[Event::Output { task: None }], errors_at.min(self.now()));
+            self.note_soon();
+        }
+    }
+
+    /// Once all output of an engine that closed it was read, nobody can tell what it does as long as it lives.
+    fn fall_mute(&mut self) {
+        if self.output_ended && !self.is_behind() {
+            self.session.fell_mute();
             self.note_soon();
         }
     }
@@ -340,6 +357,7 @@ impl Attendant {
                     let at = self.time_of(self.cutter.next());
                     self.session.heard(&[Event::Output { task: None }], at);
                 }
+                self.fall_mute();
                 if telling { self.keep_note().await } else { self.note_soon() }
             }
             Ok(Piece::Gap(to)) => {

@@ -157,6 +157,7 @@ impl Engine {
         hello.input_at = self.input.taken_at();
         hello.answered = self.input.answered();
         hello.messages = self.input.messages();
+        hello.output_ended = self.output.has_ended();
     }
 
     /// Says what does not work.

@@ -270,7 +270,8 @@ impl Shim {
         }
         if let Some(engine) = &mut self.engine {
             let (head, errors) = (engine.output.sink().head(), engine.errors.sink().total());
-            self.tell(&News::Grown { head, errors });
+            let ended = engine.output.has_ended();
+            self.tell(&News::Grown { head, errors, ended });
         }
     }
 
@@ -317,6 +318,7 @@ impl Shim {
             trouble: self.trouble(),
             containment: Containment::Subreaper,
             messages: 0,
+            output_ended: false,
         };
         if let Some(engine) = &mut self.engine {
             // Who comes now reads it.

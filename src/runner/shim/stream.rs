@@ -71,14 +71,20 @@ impl<S: Sink> Stream<S> {
         (!self.held.is_empty()).then(|| self.again.saturating_sub(now).max(0))
     }
 
-    /// Reads once, by way of `scratch`; returns whether something was kept.
+    /// Returns whether everything that will ever come is kept.
+    #[must_use]
+    pub(crate) fn has_ended(&self) -> bool {
+        self.pipe.is_none() && self.held.is_empty()
+    }
+
+    /// Reads once, by way of `scratch`; returns whether something was kept, or the end was reached.
     pub(crate) fn read(&mut self, scratch: &mut Vec<u8>, now: Ms) -> bool {
         let Some(pipe) = self.pipe.as_ref().filter(|_| self.held.is_empty()) else { return false };
         scratch.clear();
         let read = match rustix::io::read(pipe, spare_capacity(scratch)) {
             Ok(0) => {
                 self.pipe = None;
-                return false;
+                return true;
             }
             Ok(read) => read,
             // Nothing there, or nothing yet.

@@ -274,6 +274,9 @@ pub(crate) enum News {
         head: u64,
         /// How many bytes of standard error there were.
         errors: u64,
+        /// No more output will come, whether the engine lives or not.
+        #[serde(default)]
+        ended: bool,
     },
     /// What became of a `Write` of this connection.
     Taken {
@@ -338,6 +341,9 @@ pub(crate) struct Hello {
     pub(crate) containment: Containment,
     /// How many accepted texts are not in the engine's pipe yet.
     pub(crate) messages: usize,
+    /// No more output will come, whether the engine lives or not.
+    #[serde(default)]
+    pub(crate) output_ended: bool,
 }
 
 /// How an engine and everything below it came to its end.
