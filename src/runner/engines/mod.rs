@@ -9,7 +9,7 @@ mod acp;
 mod lines;
 mod opencode;
 #[cfg(test)]
-mod transcript;
+mod playback;
 
 pub(crate) use acp::Acp;
 pub(crate) use lines::Lines;

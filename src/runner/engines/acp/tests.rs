@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use crate::runner::engines::transcript::{play, recorded};
+use crate::runner::engines::playback::{play, recorded};
 use crate::runner::engines::{Adapter, Event, Exchange, Interrupt, Opening, adapter};
 use crate::runner::{AdapterKind, EngineSpec};
 
