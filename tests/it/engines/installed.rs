@@ -1,6 +1,7 @@
 //! Finds real engines, and gives them a home of their own that leads only to the tests' model.
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
@@ -17,7 +18,7 @@ pub(crate) fn installed(name: &str) -> Option<PathBuf> {
         let required = std::env::var("SEXTON_REQUIRE").unwrap_or_default();
         let must = required.split(',').any(|word| ["engines", "all"].contains(&word.trim()));
         assert!(!must, "SEXTON_REQUIRE wants {name}, and it is neither in $SEXTON_ENGINES nor in the path");
-        eprintln!("skipped: {name} is not installed");
+        let _ = writeln!(std::io::stderr(), "skipped: {name} is not installed");
     }
     found
 }

@@ -157,6 +157,19 @@ fn nothing_else_that_an_agent_asks_for_is_served() {
 }
 
 #[test]
+fn a_line_that_was_cut_off_is_output() {
+    for line in recorded("acp/turns").lines().filter(|line| !line.contains("\"sexton\"")) {
+        for cut in (1..line.len()).filter(|cut| line.is_char_boundary(*cut)) {
+            let mut adapter = open();
+            let before = adapter.save();
+            let cut = &line[..cut];
+            assert_eq!(adapter.read(cut.as_bytes()), Exchange { events: vec![OUTPUT], write: Vec::new() }, "{cut}");
+            assert_eq!(adapter.save(), before);
+        }
+    }
+}
+
+#[test]
 fn what_is_no_message_is_output() {
     let mut adapter = open();
     for line in ["", "no json", "[]", "{}", "7", r#"{"id":"1000","result":{}}"#, r#"{"method":"session/update"}"#] {
