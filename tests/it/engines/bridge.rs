@@ -107,12 +107,22 @@ impl World {
         self.played.lock().unwrap().calls.clone()
     }
 
-    /// Waits for the bridge's end, and returns its code and its last words.
-    async fn end(&mut self) -> (Option<i32>, String) {
-        let status = tokio::time::timeout(PATIENCE, self.bridge.wait()).await.expect("it ends").unwrap();
+    /// Closes the bridge's input and waits for its end.
+    async fn close(&mut self) {
+        self.stdin.take();
+        assert_eq!(self.code().await, Some(0));
+    }
+
+    /// Waits for the bridge's end, and returns its code.
+    async fn code(&mut self) -> Option<i32> {
+        tokio::time::timeout(PATIENCE, self.bridge.wait()).await.expect("it ends").unwrap().code()
+    }
+
+    /// Returns the last words of a bridge that ended and left nobody behind.
+    async fn words(&mut self) -> String {
         let mut words = String::new();
         self.bridge.stderr.take().unwrap().read_to_string(&mut words).await.unwrap();
-        (status.code(), words)
+        words
     }
 }
 
@@ -197,6 +207,7 @@ async fn what_concerns_a_session_is_passed_on_and_nothing_else() {
     world.played.lock().unwrap().working.insert("ses_2".into(), json!({"type": "retry"}));
     assert_eq!(world.lines().await, [json!({"type": "status", "working": ["ses_2"]})]);
     assert_eq!(world.calls(), ["prompt ses_1 one\ntwo"]);
+    world.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -204,14 +215,13 @@ async fn a_session_is_taken_up_or_refused_but_never_replaced() {
     let mut world = World::start("exec sleep {}").await;
     world.send(&json!({"type": "open", "session_id": "ses_old"})).await;
     assert_eq!(world.line().await["session_id"], "ses_old");
-    world.stdin.take();
-    assert_eq!(world.end().await.0, Some(0));
+    world.close().await;
 
     let mut world = World::start("exec sleep {}").await;
     world.send(&json!({"type": "open", "session_id": "ses_lost"})).await;
     let refused = world.line().await;
     assert_eq!((&refused["type"], &refused["command"]), (&json!("refused"), &json!("open")));
-    let (code, words) = world.end().await;
+    let (code, words) = (world.code().await, world.words().await);
     assert!(code == Some(1) && words.contains("the session ses_lost cannot be taken up"), "{code:?} {words}");
     assert_eq!(world.played.lock().unwrap().begun, 0);
     assert_eq!(sleeping(&world.word), Vec::<i32>::new(), "the server went, too");
@@ -227,6 +237,7 @@ async fn a_lost_stream_is_told_and_made_good() {
     assert_eq!(found, json!({"type": "status", "working": ["ses_1"], "asking": {"per_1": "ses_1"}}));
     world.tell(&status("ses_1", "idle"));
     assert_eq!(world.line().await["event"], status("ses_1", "idle"));
+    world.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -248,6 +259,7 @@ async fn commands_reach_the_server_and_refusals_come_back() {
     assert!(lines[0]["command"] == "message" && lines[0]["message"].as_str().unwrap().contains("400"));
     assert_eq!(lines[2]["session_id"], "ses_2");
     assert_eq!(world.calls(), ["prompt ses_1 bad", "abort ses_1", "abort ses_7", "abort ses_1"]);
+    world.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -257,8 +269,7 @@ async fn at_the_end_of_its_input_it_aborts_ends_the_server_and_leaves() {
         world.played.lock().unwrap().working.insert(id.into(), json!({"type": "busy"}));
     }
     assert_eq!(sleeping(&world.word).len(), 1);
-    world.stdin.take();
-    assert_eq!(world.end().await.0, Some(0));
+    world.close().await;
     assert_eq!(world.calls(), ["abort ses_1", "abort ses_2"]);
     assert_eq!(sleeping(&world.word), Vec::<i32>::new());
 }
@@ -267,15 +278,14 @@ async fn at_the_end_of_its_input_it_aborts_ends_the_server_and_leaves() {
 async fn a_sigterm_is_the_end_of_its_input() {
     let mut world = World::open("exec sleep {}").await;
     kill(i32::try_from(world.bridge.id().unwrap()).unwrap(), "TERM");
-    assert_eq!(world.end().await.0, Some(0));
+    assert_eq!(world.code().await, Some(0));
     assert_eq!(sleeping(&world.word), Vec::<i32>::new());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_will_not_leave_is_left_to_the_shim() {
     let mut world = World::open("trap '' TERM; exec sleep {}").await;
-    world.stdin.take();
-    assert_eq!(world.end().await.0, Some(0));
+    world.close().await;
     let left = sleeping(&world.word);
     assert!(left.len() == 1 && is_alive(left[0]), "the bridge kills nothing");
     kill(left[0], "KILL");
@@ -285,7 +295,7 @@ async fn a_server_that_will_not_leave_is_left_to_the_shim() {
 async fn it_ends_as_its_server_did() {
     for (script, code) in [("exit 7", 7), ("exit 0", 0), ("kill -9 $$", 137)] {
         let mut world = World::start(script).await;
-        assert_eq!(world.end().await.0, Some(code), "{script}");
+        assert_eq!(world.code().await, Some(code), "{script}");
     }
     let missing = Command::new(env!("CARGO_BIN_EXE_sexton"))
         .args(["opencode-bridge", "--", "/no/such/program"])
