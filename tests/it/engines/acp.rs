@@ -19,9 +19,7 @@ async fn with(spec: EngineSpec) -> TestRunner {
 }
 
 async fn idle(runner: &TestRunner) -> Value {
-    runner
-        .until_tracked("s1", "idle", |one| one["engine_session_id"].is_string() && one["generating"] == false)
-        .await
+    runner.until_tracked("s1", "idle", |one| one["engine_session_id"].is_string() && one["generating"] == false).await
 }
 
 async fn resumed(runner: &TestRunner, conversation: &Value) {

@@ -1,8 +1,6 @@
 //! Real engines, where they are installed, against a model's API on the loopback.
 
-mod acp;
 mod bridge;
 mod bridge_live;
 mod installed;
 mod model_api;
-mod opencode;

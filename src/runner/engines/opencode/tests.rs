@@ -132,8 +132,11 @@ fn only_a_turn_can_be_interrupted_and_a_fresh_session_waits_for_its_opening() {
     adapter.message("one");
     assert_eq!(adapter.interrupt(), Interrupt::Write(vec!["{\"type\":\"abort\"}\n".into()]));
     assert_eq!(status(&mut *adapter, "ses_1", "idle"), [Event::TurnEnded]);
+    told(&mut *adapter, "question.asked", &json!({"id": "que_1", "sessionID": "ses_1"}));
     assert_eq!(adapter.clear().unwrap().write, ["{\"type\":\"clear\"}\n"]);
     assert!(!adapter.is_ready());
+    let opened = adapter.read(br#"{"type":"ready","session_id":"ses_2","url":"u"}"#).events;
+    assert_eq!(opened, [Event::Session("ses_2".into()), Event::InputReceived, Event::TurnEnded]);
 }
 
 #[test]
