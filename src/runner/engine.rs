@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::protocol::{Ended, EngineExit, EngineState, TrackedSession};
+use crate::protocol::{Ended, EngineExit, EngineState, Told, TrackedSession};
 use crate::runner::doings::Doings;
 use crate::runner::engines::{Adapter, Event, Exchange};
 use crate::runner::listeners::Listeners;
@@ -381,7 +381,9 @@ impl Facts {
     /// Returns what the engine is doing.
     #[must_use]
     pub(crate) fn state(&self, now: Ms, stall_after: Ms) -> EngineState {
-        self.doings.state(now, stall_after)
+        let state = self.doings.state(now, stall_after);
+        let tasks = self.adapter.tells_tasks() || state.background_tasks == Told::Unknown;
+        if tasks { state } else { EngineState { background_tasks: Told::Silent, ..state } }
     }
 }
 

@@ -11,9 +11,9 @@ mod codex;
 mod lines;
 mod opencode;
 #[cfg(test)]
-mod recording;
+mod playback;
 #[cfg(test)]
-mod transcript;
+mod recording;
 
 pub(crate) use acp::Acp;
 pub(crate) use claude::Claude;
@@ -133,6 +133,11 @@ pub(crate) trait Adapter: Send {
     /// Writes what begins a fresh conversation in the same engine; none when that is not possible.
     fn clear(&mut self) -> Option<Exchange> {
         None
+    }
+
+    /// Returns whether it can tell at all what background tasks there are; one that never can says nothing about them.
+    fn tells_tasks(&self) -> bool {
+        true
     }
 
     /// Writes what makes the engine tell its state, where it does so only when asked; called every few seconds.

@@ -160,6 +160,10 @@ impl Adapter for Acp {
         Exchange { events: Vec::new(), write: vec![request(INITIALIZE, "initialize", &params)] }
     }
 
+    fn tells_tasks(&self) -> bool {
+        false
+    }
+
     fn is_ready(&self) -> bool {
         self.ready
     }

@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use crate::runner::engines::transcript::{play, recorded};
+use crate::runner::engines::playback::{play, recorded};
 use crate::runner::engines::{Adapter, Event, Exchange, Interrupt, Opening, adapter};
 use crate::runner::{AdapterKind, EngineSpec};
 
@@ -153,6 +153,19 @@ fn nothing_else_that_an_agent_asks_for_is_served() {
         assert_eq!(events, [OUTPUT]);
         let answer = sent(&write[0]);
         assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(0), &json!(-32_601)), "{method}");
+    }
+}
+
+#[test]
+fn a_line_that_was_cut_off_is_output() {
+    for line in recorded("acp/turns").lines().filter(|line| !line.contains("\"sexton\"")) {
+        for cut in (1..line.len()).filter(|cut| line.is_char_boundary(*cut)) {
+            let mut adapter = open();
+            let before = adapter.save();
+            let cut = &line[..cut];
+            assert_eq!(adapter.read(cut.as_bytes()), Exchange { events: vec![OUTPUT], write: Vec::new() }, "{cut}");
+            assert_eq!(adapter.save(), before);
+        }
     }
 }
 

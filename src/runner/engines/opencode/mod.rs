@@ -88,8 +88,10 @@ impl Opencode {
 
     fn opened(&mut self, session_id: String) -> Vec<Event> {
         let mut events = vec![Event::Session(session_id.clone())];
+        if let Some(earlier) = self.session.replace(session_id) {
+            events.extend(self.asks_no_more(&earlier));
+        }
         (self.ready, self.working, self.sent) = (true, false, None);
-        self.session = Some(session_id);
         // It tells turns, and none runs.
         self.told = true;
         events.extend(self.end());

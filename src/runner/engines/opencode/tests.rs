@@ -1,7 +1,7 @@
 use serde_json::json;
 
-use crate::runner::engines::transcript::{play, recorded};
-use crate::runner::engines::{Adapter, Event, Interrupt, Opening, adapter};
+use crate::runner::engines::playback::{play, recorded};
+use crate::runner::engines::{Adapter, Event, Exchange, Interrupt, Opening, adapter};
 use crate::runner::{AdapterKind, EngineSpec};
 
 fn played(name: &str) -> String {
@@ -132,8 +132,24 @@ fn only_a_turn_can_be_interrupted_and_a_fresh_session_waits_for_its_opening() {
     adapter.message("one");
     assert_eq!(adapter.interrupt(), Interrupt::Write(vec!["{\"type\":\"abort\"}\n".into()]));
     assert_eq!(status(&mut *adapter, "ses_1", "idle"), [Event::TurnEnded]);
+    told(&mut *adapter, "question.asked", &json!({"id": "que_1", "sessionID": "ses_1"}));
     assert_eq!(adapter.clear().unwrap().write, ["{\"type\":\"clear\"}\n"]);
     assert!(!adapter.is_ready());
+    let opened = adapter.read(br#"{"type":"ready","session_id":"ses_2","url":"u"}"#).events;
+    assert_eq!(opened, [Event::Session("ses_2".into()), Event::InputReceived, Event::TurnEnded]);
+}
+
+#[test]
+fn a_line_that_was_cut_off_is_output() {
+    for line in recorded("opencode/turns").lines().filter(|line| !line.contains("\"sexton\"")) {
+        for cut in (1..line.len()).filter(|cut| line.is_char_boundary(*cut)) {
+            let mut adapter = open();
+            let before = adapter.save();
+            let cut = &line[..cut];
+            assert_eq!(adapter.read(cut.as_bytes()), Exchange { events: vec![OUTPUT], write: Vec::new() }, "{cut}");
+            assert_eq!(adapter.save(), before);
+        }
+    }
 }
 
 #[test]

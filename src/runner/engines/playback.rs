@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
+use crate::protocol::EngineState;
 use crate::runner::doings::Doings;
 use crate::runner::engines::{Adapter, Event, Exchange, Interrupt, Opening};
 use crate::time::Ms;
@@ -35,7 +36,7 @@ pub(crate) fn play(transcript: &str, make: impl Fn() -> Box<dyn Adapter>) -> Str
         assert_eq!(again, exchange, "the same memory and the same line give the same answers: {line}");
         adapter = restored(&make, &adapter.save());
         exchange.events.iter().for_each(|event| doings.heard(event, now));
-        show(&mut shown, line, &exchange, &adapter.is_ready(), &doings, now);
+        show(&mut shown, line, &exchange, adapter.is_ready(), &doings.state(now, STALL));
     }
     shown
 }
@@ -68,7 +69,7 @@ fn take(adapter: &mut dyn Adapter, line: &str) -> Exchange {
     }
 }
 
-fn show(shown: &mut String, line: &str, exchange: &Exchange, ready: &bool, doings: &Doings, now: Ms) {
+fn show(shown: &mut String, line: &str, exchange: &Exchange, ready: bool, state: &EngineState) {
     let short: String = line.chars().take(SHOWN).collect();
     let _ = writeln!(shown, "{short}");
     let silent = exchange.events == [Event::Output { task: None }] && exchange.write.is_empty();
@@ -79,7 +80,6 @@ fn show(shown: &mut String, line: &str, exchange: &Exchange, ready: &bool, doing
         assert!(written.ends_with('\n') && written.lines().count() == 1, "whole lines: {written:?}");
         let _ = writeln!(shown, "    > {}", written.trim_end());
     }
-    let state = doings.state(now, STALL);
     let _ = writeln!(
         shown,
         "    {:?} ready={ready} generating={:?} tasks={:?} awaiting={:?} idle={:?}",

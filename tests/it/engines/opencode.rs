@@ -1,0 +1,93 @@
+//! The real OpenCode under a whole runner, where it is installed.
+
+use serde_json::{Value, json};
+use sexton::runner::{AdapterKind, EngineSpec};
+use sexton::time::HOUR;
+
+use crate::engines::installed::{installed, opencode_env};
+use crate::support::model_api::ModelApi;
+use crate::support::processes::{is_alive, sleeping, unique};
+use crate::support::runner::TestRunner;
+
+/// A runner that has OpenCode, and a model that does what it is told.
+struct World {
+    runner: TestRunner,
+    api: ModelApi,
+    _home: tempfile::TempDir,
+}
+
+impl World {
+    async fn start() -> Option<Self> {
+        let program = installed("opencode")?;
+        let (api, home) = (ModelApi::start().await, tempfile::tempdir().unwrap());
+        let spec = EngineSpec {
+            adapter: AdapterKind::Opencode,
+            command: vec![program.display().to_string(), "serve".to_owned()],
+            env: opencode_env(home.path(), &api.base_url),
+            ..EngineSpec::default()
+        };
+        let runner =
+            TestRunner::start_with(move |settings| drop(settings.engines.insert("opencode".to_owned(), spec))).await;
+        Some(Self { runner, api, _home: home })
+    }
+
+    async fn open(&self, generation: i64, conversation: &Value) -> i32 {
+        let body = json!({"session_id": "s1", "generation": generation, "engine": "opencode",
+                          "cwd": self.runner.home.path(), "engine_session_id": conversation});
+        let (status, answer) = self.runner.post("start", body).await;
+        assert_eq!(status, 200, "{answer}");
+        self.idle().await;
+        i32::try_from(answer["session"]["pid"].as_i64().unwrap()).unwrap()
+    }
+
+    async fn say(&self, generation: i64, text: &str) {
+        let body = json!({"session_id": "s1", "generation": generation, "text": text});
+        assert_eq!(self.runner.post("messages", body).await.0, 200);
+    }
+
+    async fn idle(&self) -> Value {
+        let is_idle = |one: &Value| one["engine_session_id"].is_string() && one["generating"] == false;
+        self.runner.until_tracked("s1", "idle", is_idle).await
+    }
+
+    async fn generating(&self) {
+        self.runner.until_tracked("s1", "generating", |one| one["generating"] == true).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_turn_an_idle_reap_that_leaves_nothing_and_a_resume_with_context() {
+    let Some(world) = World::start().await else { return };
+    let word = unique();
+    let pid = world.open(1, &Value::Null).await;
+    world.say(1, "@say first-thing").await;
+    world.say(1, &format!("@sh nohup sleep {word} >/dev/null 2>&1 &")).await;
+    world.runner.until("left", |_| sleeping(&word).len() == 1).await;
+    let conversation = world.idle().await["engine_session_id"].clone();
+    world.runner.clock.advance(7 * HOUR);
+    let (_, answer) = world.runner.end_if_idle("s1").await;
+    assert_eq!(answer["outcome"], "stopped", "{answer}");
+    assert!(!is_alive(pid) && sleeping(&word).is_empty());
+    world.open(2, &conversation).await;
+    world.say(2, "@recall").await;
+    let over = world.idle().await;
+    assert_eq!(over["engine_session_id"], conversation);
+    assert_eq!(world.api.asked().last().map(String::as_str), Some("@recall"));
+    world.runner.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_turn_that_works_is_kept_and_an_interrupt_ends_it_with_its_tool() {
+    let Some(world) = World::start().await else { return };
+    let word = unique();
+    world.open(1, &Value::Null).await;
+    world.say(1, &format!("@sh sleep {word}")).await;
+    world.runner.until("at work", |_| sleeping(&word).len() == 1).await;
+    world.generating().await;
+    assert_eq!(world.runner.end_if_idle("s1").await.1["outcome"], "refused");
+    let body = json!({"session_id": "s1", "generation": 1});
+    assert_eq!(world.runner.post("interrupt", body).await.0, 200);
+    world.idle().await;
+    world.runner.until("aborted", |_| sleeping(&word).is_empty()).await;
+    world.runner.stop().await;
+}
