@@ -119,11 +119,10 @@ fn in_words(state: &EngineState) -> String {
 }
 
 fn word(event: &Event) -> String {
-    match event {
-        Event::Output { task: None } => "output".to_owned(),
-        Event::Output { task: Some(task) } => format!("output of {task}"),
-        event => format!("{event:?}").replace('"', ""),
+    if let Event::Output { task } = event {
+        return task.as_ref().map_or_else(|| "output".to_owned(), |task| format!("output of {task}"));
     }
+    format!("{event:?}").replace('"', "")
 }
 
 fn label(said: &Value) -> String {

@@ -238,7 +238,9 @@ pub(crate) async fn nothing_outlives_it(kind: &Kind) {
     let Some(real) = Real::start(kind).await else { return };
     real.begin(1, None).await;
     let (background, detached, running) = (unique(), unique(), unique());
-    real.say(&format!("@bgsh sleep {background}\n@sh nohup setsid sleep {detached} >/dev/null 2>&1 &")).await;
+    // The shell stays until the other has left its session: an engine may hang up on what is left in it.
+    let detach = format!("nohup setsid sleep {detached} >/dev/null 2>&1 & sleep 0.5");
+    real.say(&format!("@bgsh sleep {background}\n@sh {detach}")).await;
     real.until(false, 1).await;
     real.say(&format!("@sh sleep {running}")).await;
     let words = [&background, &detached, &running];

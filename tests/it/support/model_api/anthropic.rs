@@ -112,10 +112,9 @@ fn items(request: &Value) -> Vec<Item> {
 }
 
 fn blocks(role: &str, content: &Value) -> Vec<Item> {
-    match role {
-        "user" => {}
-        "assistant" => return vec![Item::Model],
-        _ => return Vec::new(),
+    // A message that comes while the model works is handed to it as the system's.
+    if !matches!(role, "user" | "system") {
+        return vec![Item::Model];
     }
     if let Some(text) = content.as_str() {
         return vec![Item::User(text.to_owned())];

@@ -1,6 +1,6 @@
 //! A model's API on the loopback that does what the last message tells it: no account, no network, no chance.
 //!
-//! It speaks the Messages API of Anthropic (`/v1/messages`) and the Responses API of OpenAI (`/v1/responses`), streamed.
+//! It speaks the Messages API of Anthropic (`/v1/messages`) and the Responses API of `OpenAI` (`/v1/responses`), streamed.
 //! A line of a user's message that begins with one of these words is a directive; all of a message are obeyed in order:
 //!
 //! - `@say TEXT`: answers with the text; so does anything that holds no directive, with `noted`, and the result of a
@@ -62,7 +62,7 @@ impl Heard {
         self.asked.lock().unwrap().push(last(items));
         let texts = acts.iter().filter_map(|act| match act {
             Act::Say(text) => Some(text.clone()),
-            _ => None,
+            Act::Slow(_) | Act::Shell { .. } | Act::Tool(..) | Act::Stall | Act::Refuse(_) => None,
         });
         self.said.lock().unwrap().extend(texts);
         acts

@@ -53,13 +53,15 @@ pub(crate) fn next(items: &[Item]) -> Vec<Act> {
     vec![Act::Say("noted".to_owned())]
 }
 
-/// Returns the last item in words.
+/// Returns what came last, in words: the user's texts, or that it was a tool's result.
 pub(crate) fn last(items: &[Item]) -> String {
-    match items.last() {
-        Some(Item::User(text)) => text.clone(),
-        Some(Item::Result) => "tool result".to_owned(),
-        Some(Item::Model) | None => String::new(),
-    }
+    let texts = items.iter().rev().map_while(|item| match item {
+        Item::User(text) => Some(text.as_str()),
+        Item::Result | Item::Model => None,
+    });
+    let mut texts: Vec<&str> = texts.collect();
+    texts.reverse();
+    if texts.is_empty() { "tool result".to_owned() } else { texts.join("\n") }
 }
 
 fn act(line: &str, items: &[Item]) -> Option<Act> {
