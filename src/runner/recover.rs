@@ -186,6 +186,7 @@ impl Runner {
             let mut facts = session.facts();
             facts.engine_session_id = conversation;
             facts.settled = true;
+            facts.unread = true;
             if leftover.start.is_err() {
                 // How it speaks is not known, so neither is what it does.
                 facts.doings.fell_mute();
@@ -222,12 +223,7 @@ impl Runner {
             }
             Err(error) => {
                 tracing::error!(session_id = %session.id, %error, "the shim of an engine does not answer; it is kept");
-                let now = self.settings().clock.awake();
-                {
-                    let mut facts = session.facts();
-                    facts.trouble = Some(format!("its shim does not answer: {error}"));
-                    facts.doings.missed(now);
-                }
+                session.facts().trouble = Some(format!("its shim does not answer: {error}"));
                 session.is_unreached();
                 attendant.will_resume(opening(&leftover));
                 self.shared.tasks.spawn(self.clone().follow(Arc::clone(session), attendant, errands));

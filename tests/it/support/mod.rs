@@ -1,7 +1,9 @@
 //! What the tests share.
 
+pub(crate) mod daemon;
 pub(crate) mod fake_runner;
 pub(crate) mod processes;
 pub(crate) mod rows;
 pub(crate) mod runner;
+pub(crate) mod stream;
 pub(crate) mod world;
