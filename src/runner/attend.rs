@@ -419,7 +419,7 @@ impl Attendant {
     }
 
     /// Reads the rest of an engine's output that is gone.
-    async fn hear_out(&mut self, gone: &Gone) {
+    pub(crate) async fn hear_out(&mut self, gone: &Gone) {
         self.grown(gone.head, 0, 0);
         while self.is_behind() {
             self.feed().await;

@@ -262,6 +262,10 @@ impl Runner {
         let rebooted = leftover.start.as_ref().is_ok_and(|start| start.boot_id != self.shared.boot_id);
         let never_held = !leftover.folder.join(HELD).exists();
         session.begin_end(&mut session.facts(), end_of(&leftover, gone.is_some(), rebooted, never_held));
+        if let Some(gone) = gone.as_ref().filter(|_| session.facts().engine_session_id.is_none()) {
+            // It may have told its conversation while nobody was there to hear it.
+            Attendant::new(self.clone(), Arc::clone(session)).hear_out(gone).await;
+        }
         let (folder, why) = (leftover.folder.clone(), leftover.start.as_ref().err().cloned());
         let keep_damaged = why.map(|why| self.copy_aside(&folder, why));
         if rebooted && gone.is_none() {
