@@ -182,6 +182,35 @@ async fn only_a_shim_that_is_gone_lets_another_boot_end_its_engine() {
     assert_eq!(ended(&list, "s1").unwrap()["reason"], "host_reboot");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_an_engine_did_meanwhile_is_read_before_anybody_is_told_that_it_is_idle() {
+    let home = home_of_a_past_life().await;
+    let _engines = Engines(Some(Arc::clone(&home)));
+    let daemon = Daemon::start(&home).await;
+    let (flag, done) = (home.path().join("go"), home.path().join("done"));
+    let say = r#"say() { echo "{\"type\":\"$1\"}"; }; say turn_started; say turn_ended"#;
+    let wait = format!("while [ ! -e {} ]; do sleep 0.02; done", flag.display());
+    let busy = format!("seq 1 1000000; say turn_started; touch {}; sleep 1000", done.display());
+    daemon.begin("s1", &format!("{say}; {wait}; {busy}")).await;
+    daemon.until("idle", |list| is_known(tracked(list, "s1").unwrap())).await;
+    daemon.kill();
+    std::fs::write(&flag, "").unwrap();
+    while !done.exists() {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    let daemon = Daemon::start(&home).await;
+    daemon.ready().await;
+    let (status, answer) = end_whatever_its_age(&daemon, "s1").await;
+    assert_eq!((status, &answer["outcome"]), (409, &json!("refused")), "{answer}");
+    let one = |list: &Value| tracked(list, "s1").unwrap()["generating"].clone();
+    daemon
+        .until("read", |list| {
+            assert_ne!(one(list), false, "not all of it is read: {list}");
+            one(list) == true
+        })
+        .await;
+}
+
 /// Which file it is, and when it was written.
 fn which(path: &Path) -> (u64, i64, i64) {
     let meta = std::fs::metadata(path).unwrap();
