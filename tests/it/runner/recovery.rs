@@ -10,6 +10,7 @@ use crate::support::daemon::{Daemon, home_of_a_past_life, said};
 use crate::support::processes::{is_alive, kill, parent};
 use crate::support::runner::{Engines, ended, tracked};
 
+const DAY: i64 = 24 * 60 * 60 * 1_000;
 /// Tells its conversation and a turn, and both again for each message.
 const SPEAKS: &str = r#"say() { echo "{\"type\":\"$1\"$2}"; }; talk() { i=0; while [ $i -lt 20 ]; do
 say session ',"engine_session_id":"talk-7"'; i=$((i+1)); done; say turn_started; say turn_ended; }
@@ -24,10 +25,10 @@ async fn health(daemon: &Daemon, list: &str) -> Vec<String> {
     health[list].as_array().unwrap().iter().map(|one| one.as_str().unwrap().to_owned()).collect()
 }
 
-/// Every condition is met by any age: only what is not known can refuse it.
+/// Silence of any length is long enough: only what it does, or that nobody knows that, can refuse it.
 async fn end_whatever_its_age(daemon: &Daemon, id: &str) -> (u16, Value) {
     let stamp = daemon.list().await["stamp"].clone();
-    let limits = json!({"quiet_for_ms": 0, "awaiting_for_ms": 0, "stalled_for_ms": 0, "background_for_ms": 0});
+    let limits = json!({"quiet_for_ms": 0, "awaiting_for_ms": DAY, "stalled_for_ms": DAY, "background_for_ms": DAY});
     let body = json!({"session_id": id, "generation": 1, "mode": "if_idle", "reason": "idle", "sweep_id": "sweep-1",
                       "stamp": stamp, "limits": limits});
     daemon.tell("end", &body).await
