@@ -242,8 +242,9 @@ fn an_unknown_variable_is_refused_with_the_nearest_one() {
 
 #[test]
 fn variables_of_other_kinds_are_no_settings() {
-    for name in ["SEXTON_REQUIRE", "SEXTON_SESSION_ID", "SEXTON_RUNNER_ID", "SEXTON_TOKEN", "SEXTON_FUZZ_CASES"] {
-        assert_eq!(variable(&[(name, "x")]), Ok(Config::defaults()), "{name}");
+    let names = ["REQUIRE", "SESSION_ID", "RUNNER_ID", "TOKEN", "FUZZ_CASES", "KILL_TRIALS"];
+    for name in names.map(|name| format!("SEXTON_{name}")) {
+        assert_eq!(variable(&[(&name, "x")]), Ok(Config::defaults()), "{name}");
     }
     assert_eq!(variable(&[("SEXTON_LOG", "debug"), ("SEXTON_TEST_URL", "x"), ("OWNER", "x")]), Ok(Config::defaults()));
 }

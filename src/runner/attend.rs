@@ -125,9 +125,14 @@ impl Attendant {
             self.greet(opening).await;
         }
         self.greeted(&hello);
+        if hello.engine.is_none() {
+            // It was never told what to start, and nobody tells it any more.
+            self.send(&Order::Leave).await;
+        }
         while self.is_behind() {
             self.feed().await;
         }
+        self.session.facts().unread = false;
         self.keep_note().await;
     }
 
@@ -208,11 +213,6 @@ impl Attendant {
         self.grown(hello.head, hello.errors, hello.errors_at.unwrap_or_else(|| self.now()));
         self.output_ended |= hello.output_ended;
         self.fall_mute();
-        if hello.messages > 0 {
-            // They were accepted, so somebody uses it.
-            let now = self.now();
-            self.session.facts().doings.touch(now);
-        }
         if let Some(exit) = hello.exit.clone() {
             left(&self.session, exit);
         }
@@ -437,7 +437,7 @@ impl Attendant {
     }
 
     /// Reads the rest of an engine's output that is gone.
-    async fn hear_out(&mut self, gone: &Gone) {
+    pub(crate) async fn hear_out(&mut self, gone: &Gone) {
         self.grown(gone.head, 0, 0);
         while self.is_behind() {
             self.feed().await;
@@ -473,6 +473,7 @@ impl Attendant {
                         None => {
                             self.link = Some(link);
                             self.greeted(&hello);
+                            self.session.facts().unread = false;
                             self.say_again().await;
                         }
                     }
@@ -486,13 +487,12 @@ impl Attendant {
     }
 
     fn unanswered(&self, error: &std::io::Error) {
-        let now = self.now();
         let mut facts = self.session.facts();
         if facts.trouble.is_none() {
             tracing::warn!(session_id = %self.session.id, %error, "the shim of an engine does not answer");
         }
         facts.trouble = Some(format!("its shim does not answer: {error}"));
-        facts.doings.missed(now);
+        facts.unread = true;
     }
 
     /// Says again what may have been lost with the connection and cannot be written twice.

@@ -77,6 +77,12 @@ impl Doings {
         self.mute = true;
     }
 
+    /// Returns whether nobody can tell what it does.
+    #[must_use]
+    pub(crate) fn is_mute(&self) -> bool {
+        self.mute
+    }
+
     /// Takes note that a part of its output was never read: what that said nobody knows, until it tells of a turn again.
     pub(crate) fn missed(&mut self, now: Ms) {
         self.missed = true;

@@ -148,6 +148,8 @@ pub(crate) struct Facts {
     pub(crate) farewell: (String, bool),
     /// It was interrupted since its turn stalled.
     pub(crate) stall_answered: bool,
+    /// It may have said things that this runner has not read, since its shim was not met or what it logged is long.
+    pub(crate) unread: bool,
 }
 
 impl Engine {
@@ -172,6 +174,7 @@ impl Engine {
             errors: 0,
             farewell: (String::new(), false),
             stall_answered: false,
+            unread: false,
         };
         let session = Self {
             id,
@@ -241,7 +244,12 @@ impl Engine {
     pub(crate) fn take_up(&self, state: &str) -> bool {
         let Ok(saved) = serde_json::from_str::<Saved>(state) else { return false };
         let mut facts = self.facts();
+        let mute = facts.doings.is_mute();
         facts.doings = saved.doings;
+        if mute {
+            // How it speaks is not known, whatever an earlier life made of it.
+            facts.doings.fell_mute();
+        }
         facts.errors = saved.errors;
         facts.adapter.restore(&saved.adapter);
         true
@@ -378,12 +386,23 @@ pub(crate) fn is_for(asked: Option<&str>, owner: Option<&str>) -> bool {
 }
 
 impl Facts {
-    /// Returns what the engine is doing.
+    /// Returns what the engine is doing; all of it is unknown while there may be more to be read.
     #[must_use]
     pub(crate) fn state(&self, now: Ms, stall_after: Ms) -> EngineState {
         let state = self.doings.state(now, stall_after);
         let tasks = self.adapter.tells_tasks() || state.background_tasks == Told::Unknown;
-        if tasks { state } else { EngineState { background_tasks: Told::Silent, ..state } }
+        let state = if tasks { state } else { EngineState { background_tasks: Told::Silent, ..state } };
+        if !self.unread {
+            return state;
+        }
+        EngineState {
+            generating: Told::Unknown,
+            background_tasks: Told::Unknown,
+            awaiting_input: Told::Unknown,
+            stalled: Told::Unknown,
+            idle_ms: Told::Unknown,
+            ..state
+        }
     }
 }
 

@@ -25,8 +25,6 @@ use crate::session::Id;
 
 /// How often a client hears something even when the engine says nothing.
 const PING_EVERY: Duration = Duration::from_secs(20);
-/// A client that takes nothing for this long is let go.
-pub(crate) const SILENT_MOST: Duration = Duration::from_secs(60);
 /// How many bytes of output are read at once.
 const CHUNK: usize = 64 * 1024;
 /// How many events may wait for a client.
@@ -195,7 +193,12 @@ impl Reader {
 
     /// Hands the client one event; none when it is gone, or takes nothing for too long.
     async fn send(&self, event: Event) -> Option<()> {
-        tokio::time::timeout(SILENT_MOST, self.to.send(event)).await.ok()?.ok()
+        let most = self.runner.settings().silent_most();
+        let Ok(sent) = tokio::time::timeout(most, self.to.send(event)).await else {
+            tracing::warn!(session_id = %self.id, "a client takes nothing of the events any more and is let go");
+            return None;
+        };
+        sent.ok()
     }
 }
 

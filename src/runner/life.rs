@@ -63,7 +63,7 @@ impl Runner {
         let reading = folder.clone();
         let complaints = files::aside(move || Ok(output::complaints(&reading))).await.unwrap_or_default();
         let record = Record::now(ended(session, gone, complaints), of(session), &*self.settings().clock);
-        self.keep(&record).await;
+        self.keep(session, &record).await;
         // While the engine is still held, so that no successor's folder is there yet.
         let (runner, generation, id) = (self.clone(), record.ended.generation, session.id.clone());
         let clearing = files::aside(move || runner.clear_folder(&folder, &id, generation)).await;
@@ -138,15 +138,12 @@ impl Runner {
     }
 
     /// Writes the record to the disk, however long that takes: until then the engine's end is not told.
-    pub(crate) async fn keep(&self, record: &Record) {
+    pub(crate) async fn keep(&self, session: &Engine, record: &Record) {
         loop {
             let (runner, writing) = (self.clone(), record.clone());
-            let written = tokio::task::spawn_blocking(move || records::write(runner.dir(), &writing)).await;
-            match written {
-                Ok(Ok(())) => return,
-                Ok(Err(error)) => tracing::error!(%error, "an end record cannot be written; trying again"),
-                Err(error) => tracing::error!(%error, "an end record cannot be written; trying again"),
-            }
+            let Err(error) = files::aside(move || records::write(runner.dir(), &writing)).await else { return };
+            tracing::error!(session_id = %session.id, %error, "an end record cannot be written; trying again");
+            session.facts().trouble = Some(format!("it is gone, but its end cannot be written down: {error}"));
             tokio::time::sleep(WRITE_AGAIN).await;
         }
     }

@@ -200,7 +200,8 @@ pub async fn serve(runner: Runner, listener: TcpListener, shutdown: Cancellation
         async move { runner.watch(&shutdown).await }
     });
     let asked = shutdown.clone();
-    let server = axum::serve(listener.tap_io(bound_silence), http::router(runner.clone()))
+    let most = runner.settings().silent_most();
+    let server = axum::serve(listener.tap_io(move |stream| bound_silence(stream, most)), http::router(runner.clone()))
         .with_graceful_shutdown(async move { asked.cancelled().await })
         .into_future();
     let server = tokio::spawn(server);
@@ -221,8 +222,8 @@ pub async fn serve(runner: Runner, listener: TcpListener, shutdown: Cancellation
 }
 
 /// Gives up a client that the network does not reach any more, such as a machine whose battery died.
-fn bound_silence(stream: &mut TcpStream) {
+fn bound_silence(stream: &mut TcpStream, most: Duration) {
     // Without it the kernel gives up as well, only much later.
-    let most = u32::try_from(events::SILENT_MOST.as_millis()).unwrap_or(u32::MAX);
+    let most = u32::try_from(most.as_millis()).unwrap_or(u32::MAX);
     let _ = rustix::net::sockopt::set_tcp_user_timeout(stream, most);
 }

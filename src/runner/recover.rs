@@ -186,6 +186,7 @@ impl Runner {
             let mut facts = session.facts();
             facts.engine_session_id = conversation;
             facts.settled = true;
+            facts.unread = true;
             if leftover.start.is_err() {
                 // How it speaks is not known, so neither is what it does.
                 facts.doings.fell_mute();
@@ -222,12 +223,7 @@ impl Runner {
             }
             Err(error) => {
                 tracing::error!(session_id = %session.id, %error, "the shim of an engine does not answer; it is kept");
-                let now = self.settings().clock.awake();
-                {
-                    let mut facts = session.facts();
-                    facts.trouble = Some(format!("its shim does not answer: {error}"));
-                    facts.doings.missed(now);
-                }
+                session.facts().trouble = Some(format!("its shim does not answer: {error}"));
                 session.is_unreached();
                 attendant.will_resume(opening(&leftover));
                 self.shared.tasks.spawn(self.clone().follow(Arc::clone(session), attendant, errands));
@@ -266,6 +262,10 @@ impl Runner {
         let rebooted = leftover.start.as_ref().is_ok_and(|start| start.boot_id != self.shared.boot_id);
         let never_held = !leftover.folder.join(HELD).exists();
         session.begin_end(&mut session.facts(), end_of(&leftover, gone.is_some(), rebooted, never_held));
+        if let Some(gone) = gone.as_ref().filter(|_| session.facts().engine_session_id.is_none()) {
+            // It may have told its conversation while nobody was there to hear it.
+            Attendant::new(self.clone(), Arc::clone(session)).hear_out(gone).await;
+        }
         let (folder, why) = (leftover.folder.clone(), leftover.start.as_ref().err().cloned());
         let keep_damaged = why.map(|why| self.copy_aside(&folder, why));
         if rebooted && gone.is_none() {

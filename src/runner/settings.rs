@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::clock::Clock;
 use crate::protocol::StopLimits;
@@ -50,6 +51,8 @@ pub struct Settings {
     pub segment_bytes: u64,
     /// How long what an ended engine had written is kept, in milliseconds.
     pub output_kept: Ms,
+    /// A client that takes nothing of a stream for this long is let go, in milliseconds.
+    pub silent_most: Ms,
     /// Whether engines get control groups of their own.
     pub cgroup: CgroupChoice,
     /// Who owns what was started on nobody's behalf.
@@ -84,6 +87,8 @@ impl CgroupChoice {
 
 /// How many bytes one segment of an engine's output has; no setting.
 pub const SEGMENT_BYTES: u64 = 16 * 1024 * 1024;
+/// A client that takes nothing of a stream for this long is let go, in milliseconds; no setting.
+pub const SILENT_MOST: Ms = 60 * SECOND;
 /// How often the runner looks after its engines of its own accord, in milliseconds; no setting.
 pub const HEARTBEAT: Ms = 5 * SECOND;
 /// An engine that leaves within this time of its start never started, in milliseconds; no setting.
@@ -94,7 +99,7 @@ pub const LINGER: Ms = 10 * SECOND;
 #[cfg(test)]
 impl Settings {
     /// Makes settings for a test, with everything in `home` and the secret `s`.
-    pub(crate) fn in_home(home: &std::path::Path) -> Self {
+    pub(crate) fn in_home(home: &Path) -> Self {
         std::fs::write(home.join("secret"), "s").unwrap();
         Self {
             runner_id: "r".parse().unwrap(),
@@ -114,6 +119,7 @@ impl Settings {
             output_bytes: 1 << 20,
             segment_bytes: SEGMENT_BYTES,
             output_kept: SECOND,
+            silent_most: SILENT_MOST,
             cgroup: CgroupChoice::Off,
             owner: None,
             clock: Arc::new(crate::clock::SystemClock),
@@ -168,6 +174,11 @@ pub fn find_program(program: &str) -> Option<PathBuf> {
 }
 
 impl Settings {
+    /// Returns for how long a client may take nothing of a stream.
+    pub(crate) fn silent_most(&self) -> Duration {
+        Duration::from_millis(u64::try_from(self.silent_most).unwrap_or(0))
+    }
+
     /// Returns the engines that are on this machine.
     #[must_use]
     pub fn engines_here(&self) -> Vec<String> {

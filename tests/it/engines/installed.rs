@@ -6,18 +6,18 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-/// Returns the program of an engine, from `$SEXTON_ENGINES` (a folder with `node_modules/.bin`) or the path.
+/// Returns the program of an engine, from `$SEXTON_TEST_ENGINES` (a folder with `node_modules/.bin`) or the path.
 ///
 /// Without it the caller's test says that it was skipped, which `SEXTON_REQUIRE=engines` (or `all`) makes a failure.
 pub(crate) fn installed(name: &str) -> Option<PathBuf> {
-    let chosen = std::env::var_os("SEXTON_ENGINES").map(|folder| Path::new(&folder).join("node_modules/.bin"));
+    let chosen = std::env::var_os("SEXTON_TEST_ENGINES").map(|folder| Path::new(&folder).join("node_modules/.bin"));
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = chosen.into_iter().chain(std::env::split_paths(&path)).map(|folder| folder.join(name));
     let found = found.into_iter().find(|program| program.is_file());
     if found.is_none() {
         let required = std::env::var("SEXTON_REQUIRE").unwrap_or_default();
         let must = required.split(',').any(|word| ["engines", "all"].contains(&word.trim()));
-        assert!(!must, "SEXTON_REQUIRE wants {name}, and it is neither in $SEXTON_ENGINES nor in the path");
+        assert!(!must, "SEXTON_REQUIRE wants {name}, and it is neither in $SEXTON_TEST_ENGINES nor in the path");
         let _ = writeln!(std::io::stderr(), "skipped: {name} is not installed");
     }
     found

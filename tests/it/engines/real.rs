@@ -35,7 +35,7 @@ pub(crate) struct Real {
 /// Returns where an engine is installed; without it, says so or fails as `SEXTON_REQUIRE` wants.
 #[expect(clippy::print_stderr, reason = "a skipped test says so")]
 fn installed(program: &str) -> Option<PathBuf> {
-    let folder = std::env::var_os("SEXTON_ENGINES").map(|folder| PathBuf::from(folder).join("node_modules/.bin"));
+    let folder = std::env::var_os("SEXTON_TEST_ENGINES").map(|folder| PathBuf::from(folder).join("node_modules/.bin"));
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = folder.into_iter().chain(std::env::split_paths(&path)).map(|folder| folder.join(program));
     let found = found.into_iter().find(|file| file.is_file());
@@ -43,7 +43,7 @@ fn installed(program: &str) -> Option<PathBuf> {
         let required = std::env::var("SEXTON_REQUIRE").unwrap_or_default();
         let required = required.split(',').any(|word| matches!(word.trim(), "engines" | "all"));
         assert!(!required, "{program} is not installed, and SEXTON_REQUIRE wants it");
-        eprintln!("skipped: {program} is not installed (SEXTON_ENGINES, PATH)");
+        eprintln!("skipped: {program} is not installed (SEXTON_TEST_ENGINES, PATH)");
     }
     found
 }

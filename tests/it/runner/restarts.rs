@@ -1,90 +1,12 @@
 //! What outlives a runner: its engines, its identity, its epoch and its end records.
 
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use crate::support::daemon::{Daemon, home_of_a_past_life};
 use crate::support::processes::{is_alive, parent, sleeping, unique};
-use crate::support::runner::{SECRET, TestRunner, ended, tracked};
-
-/// A runner in a process of its own, so that it can be killed.
-struct Daemon {
-    process: Child,
-    base: String,
-}
-
-impl Daemon {
-    /// Runs `sexton runner` on the state that lies in `home`.
-    async fn start(home: &tempfile::TempDir) -> Self {
-        let port = free_port();
-        let config = home.path().join("config.toml");
-        std::fs::write(&config, daemon_settings(home.path(), port)).unwrap();
-        let process = Command::new(env!("CARGO_BIN_EXE_sexton"))
-            .arg("--config")
-            .arg(&config)
-            .arg("runner")
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let daemon = Self { process, base: format!("http://127.0.0.1:{port}") };
-        daemon.answers().await;
-        daemon
-    }
-
-    /// Waits until it answers at all; what it says is the tests' business.
-    async fn answers(&self) {
-        for _ in 0..2_000 {
-            if self.post("touch", &Value::Null).send().await.is_ok() {
-                return;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-        }
-        panic!("the runner at {} does not answer", self.base);
-    }
-
-    fn post(&self, verb: &str, body: &Value) -> reqwest::RequestBuilder {
-        let client = reqwest::Client::builder().no_proxy().build().unwrap();
-        client.post(format!("{}/coding/{verb}", self.base)).bearer_auth(SECRET).json(body)
-    }
-
-    async fn begin(&self, id: &str, script: &str) -> i32 {
-        let body = json!({"session_id": id, "generation": 1, "engine": "sh", "cwd": "/", "args": [script]});
-        loop {
-            let answer: Value = self.post("start", &body).send().await.unwrap().json().await.unwrap();
-            if let Some(pid) = answer["session"]["pid"].as_i64() {
-                return i32::try_from(pid).unwrap();
-            }
-            assert_eq!(answer["outcome"], "not_ready", "{answer}");
-        }
-    }
-
-    fn kill(mut self) {
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
-    }
-}
-
-/// Settings of a runner process that a [`TestRunner`] can follow on the same state.
-fn daemon_settings(home: &Path, port: u16) -> String {
-    let home = home.display();
-    format!(
-        "[runner]\nlisten = \"127.0.0.1:{port}\"\nid = \"runner-1\"\nstate_dir = \"{home}/state\"\n\
-         token_file = \"{home}/secret\"\nstdin_grace = \"200ms\"\nengine_term_grace = \"200ms\"\n\
-         tree_term_grace = \"200ms\"\n[engines.sh]\ncommand = [\"sh\", \"-c\"]\n"
-    )
-}
-
-fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
-/// Installs what the client of a bare daemon needs.
-async fn home_of_a_past_life() -> Arc<tempfile::TempDir> {
-    TestRunner::start().await.stop().await
-}
+use crate::support::runner::{TestRunner, ended, tracked};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_runner_loses_no_engine_and_the_next_one_stops_it_whole() {

@@ -1,8 +1,10 @@
 //! What the tests share.
 
+pub(crate) mod daemon;
 pub(crate) mod fake_runner;
 pub(crate) mod model_api;
 pub(crate) mod processes;
 pub(crate) mod rows;
 pub(crate) mod runner;
+pub(crate) mod stream;
 pub(crate) mod world;

@@ -1,6 +1,8 @@
 //! Looking at real processes.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 
 /// A word that stands in the command lines of one test's processes and nowhere else.
 pub(crate) fn unique() -> String {
@@ -41,7 +43,7 @@ pub(crate) fn kill(pid: i32, signal: &str) {
 }
 
 /// Kills every shim that works in a folder below `home`, and whatever carries the mark of the runner there.
-pub(crate) fn end_shims(home: &std::path::Path) {
+pub(crate) fn end_shims(home: &Path) {
     let mark = fs::read_to_string(home.join("state/identity.json")).unwrap_or_default();
     let mark = serde_json::from_str::<serde_json::Value>(&mark).unwrap_or_default()["mark"].as_str().map(str::to_owned);
     let home = home.display().to_string();
@@ -55,6 +57,25 @@ pub(crate) fn end_shims(home: &std::path::Path) {
             let _ = std::process::Command::new("kill").args(["-KILL", &pid.to_string()]).status();
         }
     }
+}
+
+/// Returns, by session, the processes that carry the mark of the runner in `home`, and those of the shims that hold.
+pub(crate) fn running(home: &Path) -> (BTreeMap<String, Vec<i32>>, BTreeMap<String, Vec<i32>>) {
+    let identity = fs::read(home.join("state/identity.json")).unwrap();
+    let identity: serde_json::Value = serde_json::from_slice(&identity).unwrap();
+    let mark = format!("SEXTON_RUNNER_MARK={}", identity["mark"].as_str().unwrap());
+    let held = format!("--held\n{}/", home.join("state/sessions").display());
+    let (mut engines, mut shims) = (BTreeMap::new(), BTreeMap::new());
+    for pid in pids().filter(|pid| is_alive(*pid)) {
+        let text = visible(pid);
+        if text.contains(&mark) {
+            let id = text.lines().find_map(|line| line.strip_prefix("SEXTON_SESSION_ID=")).unwrap_or_default();
+            engines.entry(id.to_owned()).or_insert_with(Vec::new).push(pid);
+        } else if let Some((_, id)) = text.split_once(&held) {
+            shims.entry(id.trim().to_owned()).or_insert_with(Vec::new).push(pid);
+        }
+    }
+    (engines, shims)
 }
 
 fn pids() -> impl Iterator<Item = i32> {

@@ -38,7 +38,7 @@ pub(crate) struct TestRunner {
 }
 
 /// Ends what a test left behind, also one that failed.
-struct Engines(Option<Arc<tempfile::TempDir>>);
+pub(crate) struct Engines(pub(crate) Option<Arc<tempfile::TempDir>>);
 
 impl Drop for Engines {
     fn drop(&mut self) {
@@ -78,6 +78,7 @@ pub(crate) fn settings(home: &Path, clock: Arc<dyn Clock>) -> Settings {
         output_bytes: 64 << 20,
         segment_bytes: 16 << 20,
         output_kept: HOUR,
+        silent_most: MINUTE,
         heartbeat: 20,
         cgroup: CgroupChoice::Off,
         owner: None,
