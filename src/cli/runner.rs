@@ -12,7 +12,7 @@ use crate::cli::{Context, listen, secret, signals};
 use crate::clock::SystemClock;
 use crate::config::{Config, EngineConfig, Ladder, RunnerConfig, StopConfig};
 use crate::runner::settings::{HEARTBEAT, LINGER, SEGMENT_BYTES, START_SETTLE, shim_program};
-use crate::runner::{CgroupChoice, EngineSpec, Runner, Settings, StopGraces, serve};
+use crate::runner::{CgroupChoice, EngineSpec, Runner, Settings, StopGraces, StreamLimits, serve};
 
 /// Runs the runner until SIGTERM or Ctrl-C.
 ///
@@ -77,6 +77,7 @@ pub(crate) fn limits(config: &Config) -> Settings {
         segment_bytes: SEGMENT_BYTES,
         output_kept: output_kept.0,
         heartbeat: HEARTBEAT,
+        streams: StreamLimits::default(),
         cgroup: cgroup(&config.runner.cgroup),
         owner: None,
         clock: Arc::new(SystemClock),

@@ -112,6 +112,9 @@ pub(crate) struct Saved {
     adapter: serde_json::Value,
     /// How many bytes of standard error were heard.
     errors: u64,
+    /// The turn was interrupted since it stalled.
+    #[serde(default)]
+    stall_answered: bool,
 }
 
 /// What the lock guards.
@@ -234,7 +237,7 @@ impl Engine {
     #[must_use]
     pub(crate) fn saved(&self) -> String {
         let facts = self.facts();
-        saved(facts.doings.clone(), &*facts.adapter, facts.errors)
+        saved(&facts, facts.doings.clone())
     }
 
     /// Takes up what an earlier life of the runner saved; false when it cannot be understood.
@@ -243,6 +246,7 @@ impl Engine {
         let mut facts = self.facts();
         facts.doings = saved.doings;
         facts.errors = saved.errors;
+        facts.stall_answered = saved.stall_answered;
         facts.adapter.restore(&saved.adapter);
         true
     }
@@ -358,10 +362,11 @@ impl Engine {
     }
 }
 
-/// Writes down what a shim is to keep.
+/// Writes down what a shim is to keep of an engine that does what `doings` says.
 #[must_use]
-pub(crate) fn saved(doings: Doings, adapter: &dyn Adapter, errors: u64) -> String {
-    let saved = Saved { doings, adapter: adapter.save(), errors };
+pub(crate) fn saved(facts: &Facts, doings: Doings) -> String {
+    let (errors, stall_answered) = (facts.errors, facts.stall_answered);
+    let saved = Saved { doings, adapter: facts.adapter.save(), errors, stall_answered };
     // Plain data with text keys: nothing of it can fail to be written.
     serde_json::to_string(&saved).unwrap_or_default()
 }

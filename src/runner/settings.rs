@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::clock::Clock;
 use crate::protocol::StopLimits;
@@ -44,6 +45,8 @@ pub struct Settings {
     pub limits: StopLimits,
     /// How long a caller may wait for the end of a turn, in milliseconds.
     pub send_timeout: Ms,
+    /// The limits of a client that listens.
+    pub streams: StreamLimits,
     /// How many bytes of an engine's output are kept.
     pub output_bytes: u64,
     /// How many bytes one segment of it has.
@@ -56,6 +59,21 @@ pub struct Settings {
     pub owner: Option<String>,
     /// Where it reads the time.
     pub clock: Arc<dyn Clock>,
+}
+
+/// How long a stream of events, or whoever listens to it, may be silent; no setting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StreamLimits {
+    /// How often a client hears something even when the engine says nothing.
+    pub ping_every: Duration,
+    /// A client that takes nothing for this long is let go.
+    pub silent_most: Duration,
+}
+
+impl Default for StreamLimits {
+    fn default() -> Self {
+        Self { ping_every: Duration::from_secs(20), silent_most: Duration::from_secs(60) }
+    }
 }
 
 /// Whether engines get control groups of their own.
@@ -111,6 +129,7 @@ impl Settings {
             idle_after: None,
             limits: StopLimits { quiet_for_ms: 1, awaiting_for_ms: 1, stalled_for_ms: 1, background_for_ms: 1 },
             send_timeout: SECOND,
+            streams: StreamLimits::default(),
             output_bytes: 1 << 20,
             segment_bytes: SEGMENT_BYTES,
             output_kept: SECOND,

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use sexton::clock::{Clock, ManualClock, SystemClock};
 use sexton::protocol::StopLimits;
 use sexton::runner::settings::CgroupChoice;
-use sexton::runner::{EngineSpec, OpenError, Runner, Settings, StopGraces};
+use sexton::runner::{EngineSpec, OpenError, Runner, Settings, StopGraces, StreamLimits};
 use sexton::time::{HOUR, MINUTE};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -79,6 +79,7 @@ pub(crate) fn settings(home: &Path, clock: Arc<dyn Clock>) -> Settings {
         segment_bytes: 16 << 20,
         output_kept: HOUR,
         heartbeat: 20,
+        streams: StreamLimits::default(),
         cgroup: CgroupChoice::Off,
         owner: None,
         clock,
