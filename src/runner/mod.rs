@@ -182,7 +182,8 @@ impl Runner {
 impl Known {
     /// Returns the engines that hold the conversation, or say so.
     fn holders(&self, engine_session_id: &str) -> impl Iterator<Item = &Arc<Engine>> {
-        let holds = move |session: &&Arc<Engine>| session.facts().engine_session_id.as_deref() == Some(engine_session_id);
+        let holds =
+            move |session: &&Arc<Engine>| session.facts().engine_session_id.as_deref() == Some(engine_session_id);
         self.sessions.values().filter(holds)
     }
 }

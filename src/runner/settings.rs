@@ -112,7 +112,7 @@ pub const LINGER: Ms = 10 * SECOND;
 #[cfg(test)]
 impl Settings {
     /// Makes settings for a test, with everything in `home` and the secret `s`.
-    pub(crate) fn in_home(home: &std::path::Path) -> Self {
+    pub(crate) fn in_home(home: &Path) -> Self {
         std::fs::write(home.join("secret"), "s").unwrap();
         Self {
             runner_id: "r".parse().unwrap(),

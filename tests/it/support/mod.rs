@@ -1,5 +1,6 @@
 //! What the tests share.
 
+pub(crate) mod events;
 pub(crate) mod fake_runner;
 pub(crate) mod processes;
 pub(crate) mod rows;
