@@ -11,8 +11,8 @@ use crate::cli::output::Outcome;
 use crate::cli::{Context, listen, secret, signals};
 use crate::clock::SystemClock;
 use crate::config::{Config, EngineConfig, Ladder, RunnerConfig, StopConfig};
-use crate::runner::settings::{HEARTBEAT, LINGER, SEGMENT_BYTES, SILENT_MOST, START_SETTLE, shim_program};
-use crate::runner::{CgroupChoice, EngineSpec, Runner, Settings, StopGraces, serve};
+use crate::runner::settings::{HEARTBEAT, LINGER, SEGMENT_BYTES, START_SETTLE, shim_program};
+use crate::runner::{CgroupChoice, EngineSpec, Runner, Settings, StopGraces, StreamLimits, serve};
 
 /// Runs the runner until SIGTERM or Ctrl-C.
 ///
@@ -76,8 +76,8 @@ pub(crate) fn limits(config: &Config) -> Settings {
         output_bytes: u64::try_from(output_bytes.0).unwrap_or(u64::MAX),
         segment_bytes: SEGMENT_BYTES,
         output_kept: output_kept.0,
-        silent_most: SILENT_MOST,
         heartbeat: HEARTBEAT,
+        streams: StreamLimits::default(),
         cgroup: cgroup(&config.runner.cgroup),
         owner: None,
         clock: Arc::new(SystemClock),

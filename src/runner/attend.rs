@@ -276,7 +276,9 @@ impl Attendant {
             Errand::Interrupt { told } => self.interrupt(told).await,
             Errand::Ask => {
                 let write = self.session.facts().adapter.ask();
-                self.write(Exchange { events: Vec::new(), write }, None, Told::Nobody).await;
+                if !write.is_empty() {
+                    self.write(Exchange { events: Vec::new(), write }, None, Told::Nobody).await;
+                }
             }
             Errand::Keep { told } => {
                 self.keep_note().await;
@@ -286,8 +288,13 @@ impl Attendant {
     }
 
     async fn interrupt(&mut self, told: oneshot::Sender<Taken>) {
-        let how = self.session.facts().adapter.interrupt();
+        let (how, nothing_runs) = {
+            let mut facts = self.session.facts();
+            (facts.adapter.interrupt(), facts.doings.may_tell_turn() && !facts.doings.in_turn())
+        };
         match how {
+            // A signal would end an engine that has nothing to interrupt.
+            Interrupt::Signal if nothing_runs => drop(told.send(Taken::Written)),
             Interrupt::Write(write) => {
                 self.write(Exchange { events: Vec::new(), write }, None, Told::Sender(told)).await
             }
@@ -318,7 +325,7 @@ impl Attendant {
             let facts = self.session.facts();
             let (mut after, now) = (facts.doings.clone(), self.now());
             exchange.events.iter().for_each(|event| after.heard(event, now));
-            Note { offset: self.cutter.done(), state: saved(after, &*facts.adapter, facts.errors) }
+            Note { offset: self.cutter.done(), state: saved(&facts, after) }
         };
         self.write_with(exchange, once, Some(note), told).await;
     }

@@ -107,10 +107,10 @@ impl Doings {
         !self.tasks.is_empty()
     }
 
-    /// Returns for how long the running turn has been silent.
+    /// Returns for how long the running turn has been silent; none while it waits for a person, as that is no stall.
     #[must_use]
     pub(crate) fn turn_silent(&self, now: Ms) -> Option<Ms> {
-        self.turn.map(|heard| (now - heard).max(0))
+        self.turn.filter(|_| self.asked.is_none()).map(|heard| (now - heard).max(0))
     }
 
     /// Takes note of some of its output.
@@ -156,16 +156,16 @@ impl Doings {
     #[must_use]
     pub(crate) fn state(&self, now: Ms, stall_after: Ms) -> EngineState {
         let ago = |then: Ms| (now - then).max(0);
-        let turn_silent = self.turn.map(ago);
+        let stalled = self.turn_silent(now).is_some_and(|silent| silent >= stall_after);
         let count = u32::try_from(self.tasks.len()).unwrap_or(u32::MAX);
         EngineState {
             generating: self.tell(self.tells_turns, self.turn.is_some()),
             background_tasks: self.tell(self.tells_state, count),
             awaiting_input: self.tell(self.tells_state, self.asked.is_some()),
-            stalled: self.tell(self.tells_turns, turn_silent.is_some_and(|ms| ms >= stall_after)),
+            stalled: self.tell(self.tells_turns, stalled),
             next_wake_in_ms: self.wake.map(|due| due.saturating_sub(now)),
             idle_ms: Told::Is(ago(self.used)),
-            turn_silent_ms: turn_silent,
+            turn_silent_ms: self.turn.map(ago),
             background_silent_ms: self.tasks.values().max().copied().map(ago),
             awaiting_ms: self.asked.map(ago),
             unclear: false,
@@ -316,6 +316,15 @@ mod tests {
         assert_eq!(doings.state(STALL - 1, STALL).stalled, Told::Is(false));
         assert_eq!(doings.state(STALL, STALL).stalled, Told::Is(true));
         assert_eq!(doings.state(STALL, STALL).turn_silent_ms, Some(STALL));
+    }
+
+    #[test]
+    fn a_turn_that_waits_for_a_person_is_not_stalled() {
+        let mut doings = told(&[(0, Event::TurnStarted), (0, Event::AwaitingInput)]);
+        let state = doings.state(STALL, STALL);
+        assert_eq!((state.stalled, state.turn_silent_ms), (Told::Is(false), Some(STALL)));
+        doings.heard(&Event::InputReceived, STALL);
+        assert_eq!(doings.state(2 * STALL, STALL).stalled, Told::Is(true));
     }
 
     #[test]

@@ -112,6 +112,9 @@ pub(crate) struct Saved {
     adapter: serde_json::Value,
     /// How many bytes of standard error were heard.
     errors: u64,
+    /// The turn was interrupted since it stalled.
+    #[serde(default)]
+    stall_answered: bool,
 }
 
 /// What the lock guards.
@@ -215,7 +218,7 @@ impl Engine {
         facts.stall_answered &= facts.doings.turn_silent(now).is_some_and(|silent| silent > 0);
         let in_turn = facts.doings.in_turn();
         drop(facts);
-        let ended = events.iter().any(|event| *event == Event::TurnEnded) || (was_in_turn && !in_turn);
+        let ended = events.contains(&Event::TurnEnded) || (was_in_turn && !in_turn);
         if ended {
             self.turns.send_modify(|count| *count += 1);
         }
@@ -237,7 +240,7 @@ impl Engine {
     #[must_use]
     pub(crate) fn saved(&self) -> String {
         let facts = self.facts();
-        saved(facts.doings.clone(), &*facts.adapter, facts.errors)
+        saved(&facts, facts.doings.clone())
     }
 
     /// Takes up what an earlier life of the runner saved; false when it cannot be understood.
@@ -251,6 +254,7 @@ impl Engine {
             facts.doings.fell_mute();
         }
         facts.errors = saved.errors;
+        facts.stall_answered = saved.stall_answered;
         facts.adapter.restore(&saved.adapter);
         true
     }
@@ -366,10 +370,11 @@ impl Engine {
     }
 }
 
-/// Writes down what a shim is to keep.
+/// Writes down what a shim is to keep of an engine that does what `doings` says.
 #[must_use]
-pub(crate) fn saved(doings: Doings, adapter: &dyn Adapter, errors: u64) -> String {
-    let saved = Saved { doings, adapter: adapter.save(), errors };
+pub(crate) fn saved(facts: &Facts, doings: Doings) -> String {
+    let (errors, stall_answered) = (facts.errors, facts.stall_answered);
+    let saved = Saved { doings, adapter: facts.adapter.save(), errors, stall_answered };
     // Plain data with text keys: nothing of it can fail to be written.
     serde_json::to_string(&saved).unwrap_or_default()
 }

@@ -7,7 +7,6 @@
 use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::http::StatusCode;
 use axum::response::sse::{Event, Sse};
@@ -20,17 +19,17 @@ use crate::runner::engine::{Engine, is_for};
 use crate::runner::listeners::Subscription;
 use crate::runner::output::{self, Cutter, Line, Piece};
 use crate::runner::refusal::Refusal;
+use crate::runner::shim::wire::OUT;
 use crate::runner::{Runner, files};
 use crate::session::Id;
 
-/// How often a client hears something even when the engine says nothing.
-const PING_EVERY: Duration = Duration::from_secs(20);
 /// How many bytes of output are read at once.
 const CHUNK: usize = 64 * 1024;
 /// How many events may wait for a client.
 const AHEAD: usize = 16;
 
 /// What a client hears: the engine that lives, or the end of the one that does not.
+#[derive(Clone)]
 enum Source {
     Living(Arc<Engine>),
     Ended(Box<Ended>),
@@ -39,8 +38,7 @@ enum Source {
 /// One client's way through an engine's output.
 struct Reader {
     runner: Runner,
-    id: Id,
-    generation: i64,
+    source: Source,
     cutter: Cutter,
     to: mpsc::Sender<Event>,
 }
@@ -51,13 +49,12 @@ impl Runner {
         &self,
         request: EventsRequest,
     ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>> + use<>>, Refusal> {
-        let (source, generation) = self.source(&request)?;
-        let cursor = self.cursor(&request, generation).await?;
+        let source = self.source(&request)?;
+        let cursor = self.cursor(&request, &source).await?;
         let (to, from) = mpsc::channel(AHEAD);
-        let reader =
-            Reader { runner: self.clone(), id: request.session_id.clone(), generation, cutter: Cutter::at(cursor), to };
+        let reader = Reader { runner: self.clone(), source, cutter: Cutter::at(cursor), to };
         let client = request.client.unwrap_or_default().to_string();
-        self.shared.tasks.spawn(reader.run(source, client));
+        self.shared.tasks.spawn(reader.run(client));
         let items = futures_util::stream::unfold(from, |mut from| async {
             let event = from.recv().await?;
             Some((Ok(event), from))
@@ -65,47 +62,76 @@ impl Runner {
         Ok(Sse::new(items))
     }
 
-    fn source(&self, request: &EventsRequest) -> Result<(Source, i64), Refusal> {
+    fn source(&self, request: &EventsRequest) -> Result<Source, Refusal> {
         let owner = request.owner_id.as_deref();
         let known = self.known();
         if let Some(session) =
             known.sessions.get(&request.session_id).filter(|it| is_for(owner, it.owner_id.as_deref()))
         {
-            let generation = session.facts().generation;
-            return Ok((Source::Living(Arc::clone(session)), generation));
+            return Ok(Source::Living(Arc::clone(session)));
         }
         let record = known.records.newest(&request.session_id).filter(|it| is_for(owner, it.owner_id.as_deref()));
         let Some(record) = record else { return Err(Refusal::not_tracked(&request.session_id, 0)) };
         let ended = record.told(&*self.settings().clock, &self.shared.boot_id);
-        Ok((Source::Ended(Box::new(ended)), record.ended.generation))
+        Ok(Source::Ended(Box::new(ended)))
     }
 
     /// Returns where the client goes on, unless that is where no output ever was.
-    async fn cursor(&self, request: &EventsRequest, generation: i64) -> Result<u64, Refusal> {
-        let folder = self.output_of(&request.session_id, generation);
+    async fn cursor(&self, request: &EventsRequest, source: &Source) -> Result<u64, Refusal> {
+        let cursor = request.cursor.unwrap_or(0);
+        let (folder, _) = self.output_of(source);
         let head = files::aside(move || output::head(&folder)).await;
         let head = head.map_err(|error| Refusal::internal(format!("the output cannot be read: {error}")))?;
-        let cursor = request.cursor.unwrap_or(0);
+        let head = match (head, source) {
+            // Nothing of it is kept any more, so nobody knows how far it went.
+            (None, Source::Ended(_)) => return Ok(cursor),
+            (head, _) => head.unwrap_or(0),
+        };
         if cursor <= head {
             return Ok(cursor);
         }
         let message = format!("the cursor {cursor} lies behind the end of the output, which is {head}");
         let refusal = Refusal::new(StatusCode::RANGE_NOT_SATISFIABLE, "bad_request", message);
-        Err(refusal.about(&request.session_id, generation))
+        Err(refusal.about(source.id(), source.generation()))
     }
 
-    /// Returns where the output of an engine lies: with its shim while it is held, else where it is kept.
-    fn output_of(&self, id: &Id, generation: i64) -> PathBuf {
-        let held = self.session(id).is_some_and(|session| session.facts().generation == generation);
-        if held { self.dir().session(id).join(super::shim::wire::OUT) } else { self.dir().output(id, generation) }
+    /// Returns where the output of an engine lies, and whether that is with its shim, from where it may be moved.
+    fn output_of(&self, source: &Source) -> (PathBuf, bool) {
+        let (id, generation) = (source.id(), source.generation());
+        match source {
+            Source::Living(engine) if self.holds(engine) => (self.dir().session(id).join(OUT), true),
+            Source::Living(_) | Source::Ended(_) => (self.dir().output(id, generation), false),
+        }
+    }
+
+    /// Returns whether this very engine is held; the folder of its session is its own as long as it is.
+    fn holds(&self, engine: &Arc<Engine>) -> bool {
+        self.session(&engine.id).is_some_and(|held| Arc::ptr_eq(&held, engine))
+    }
+}
+
+impl Source {
+    fn id(&self) -> &Id {
+        match self {
+            Self::Living(engine) => &engine.id,
+            Self::Ended(ended) => &ended.session_id,
+        }
+    }
+
+    /// Returns under which generation it is known now: that of a living engine may be raised.
+    fn generation(&self) -> i64 {
+        match self {
+            Self::Living(engine) => engine.facts().generation,
+            Self::Ended(ended) => ended.generation,
+        }
     }
 }
 
 impl Reader {
-    async fn run(mut self, source: Source, client: String) {
+    async fn run(mut self, client: String) {
         let leaving = self.runner.shared.leaving.clone();
-        match source {
-            Source::Ended(ended) => drop(self.finish(*ended).await),
+        match self.source.clone() {
+            Source::Ended(ended) => drop(self.finish(&ended).await),
             Source::Living(session) => {
                 let subscription = session.listeners.subscribe(client);
                 let (replaced, to) = (subscription.replaced.clone(), self.to.clone());
@@ -124,8 +150,6 @@ impl Reader {
         let mut head = session.head();
         loop {
             head.borrow_and_update();
-            // The generation may have been raised on the living engine; its output is the same.
-            self.generation = session.facts().generation;
             self.catch_up().await?;
             let ended = tokio::select! {
                 ended = session.gone() => ended,
@@ -133,31 +157,35 @@ impl Reader {
                     if changed.is_err() { return None }
                     continue;
                 }
-                () = tokio::time::sleep(PING_EVERY) => {
+                () = tokio::time::sleep(self.runner.settings().streams.ping_every) => {
                     self.send(Event::default().event("ping").data("{}")).await?;
                     continue;
                 }
             };
-            return self.finish(Ended::clone(&*ended?)).await;
+            return self.finish(&*ended?).await;
         }
     }
 
     /// Sends what is left, then the end.
-    async fn finish(&mut self, ended: Ended) -> Option<()> {
-        self.generation = ended.generation;
+    async fn finish(&mut self, ended: &Ended) -> Option<()> {
         self.catch_up().await?;
         if let Some(line) = self.cutter.last() {
             self.line(line).await?;
         }
         let event = Event::default().event("ended").id(self.cutter.done().to_string());
-        self.send(event.json_data(&ended).ok()?).await
+        self.send(event.json_data(ended).ok()?).await
     }
 
     /// Sends all that is there by now; none when the client is gone.
     async fn catch_up(&mut self) -> Option<()> {
         loop {
-            let (folder, at) = (self.runner.output_of(&self.id, self.generation), self.cutter.next());
-            match files::aside(move || output::read(&folder, at, CHUNK)).await {
+            let ((folder, with_shim), at) = (self.runner.output_of(&self.source), self.cutter.next());
+            let piece = files::aside(move || output::read(&folder, at, CHUNK)).await;
+            if with_shim && !self.runner.output_of(&self.source).1 {
+                // It was moved meanwhile, and what was read may be a successor's.
+                continue;
+            }
+            match piece {
                 Ok(Piece::Bytes(bytes)) => {
                     for line in self.cutter.push(&bytes) {
                         self.line(line).await?;
@@ -166,7 +194,7 @@ impl Reader {
                 Ok(Piece::Gap(to)) => self.gap(to).await?,
                 Ok(Piece::Nothing) => return Some(()),
                 Err(error) => {
-                    tracing::warn!(session_id = %self.id, %error, "the output of an engine cannot be read");
+                    tracing::warn!(session_id = %self.source.id(), %error, "the output of an engine cannot be read");
                     return None;
                 }
             }
@@ -193,9 +221,9 @@ impl Reader {
 
     /// Hands the client one event; none when it is gone, or takes nothing for too long.
     async fn send(&self, event: Event) -> Option<()> {
-        let most = self.runner.settings().silent_most();
+        let most = self.runner.settings().streams.silent_most;
         let Ok(sent) = tokio::time::timeout(most, self.to.send(event)).await else {
-            tracing::warn!(session_id = %self.id, "a client takes nothing of the events any more and is let go");
+            tracing::warn!(session_id = %self.source.id(), "a client takes nothing of the events any more and is let go");
             return None;
         };
         sent.ok()

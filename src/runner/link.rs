@@ -57,10 +57,9 @@ impl Link {
     /// One sentence about what failed, and whether anything may be left of the attempt.
     pub(crate) async fn start(program: &[String], folder: &Path, spec: Spec) -> Result<(Self, Started), NotStarted> {
         spawn(program, folder).await.map_err(NotStarted::For)?;
-        let (mut link, hello) = match tokio::time::timeout(ANSWER_MOST, meet(folder)).await {
-            Ok(met) => met,
+        let Ok((mut link, hello)) = tokio::time::timeout(ANSWER_MOST, meet(folder)).await else {
             // One that listens only now leaves, since nobody asks it for anything.
-            Err(_) => return Err(NotStarted::For("the shim did not answer in time".to_owned())),
+            return Err(NotStarted::For("the shim did not answer in time".to_owned()));
         };
         let unknown = |why: &str| NotStarted::Unknown(why.to_owned());
         if link.send(&Order::Start(Box::new(spec))).await.is_err() {

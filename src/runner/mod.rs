@@ -20,6 +20,7 @@ mod engines;
 mod error;
 mod events;
 mod files;
+mod heard;
 mod http;
 mod intents;
 mod life;
@@ -45,7 +46,7 @@ mod watch;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -56,11 +57,12 @@ use tokio_util::task::TaskTracker;
 
 pub use engines::AdapterKind;
 pub use error::OpenError;
-pub use settings::{CgroupChoice, EngineSpec, Settings};
+pub use settings::{CgroupChoice, EngineSpec, Settings, StreamLimits};
 pub use shim::wire::{Containment, StopGraces};
 
 use crate::protocol::{Origin, PROTOCOL};
 use crate::runner::engine::{Engine, is_for};
+use crate::runner::heard::Heard;
 use crate::runner::records::Records;
 use crate::runner::state_dir::StateDir;
 use crate::session::Id;
@@ -86,8 +88,8 @@ struct Shared {
     parted: CancellationToken,
     /// Whoever speaks with a shim or a client.
     tasks: TaskTracker,
-    /// When somebody who may was last heard, on the clock that stands still in sleep.
-    heard: AtomicI64,
+    /// When somebody who may was last heard.
+    heard: Heard,
     /// The folder of control groups that engines get theirs in.
     cgroup: Option<PathBuf>,
 }
@@ -116,6 +118,8 @@ impl Runner {
                 records::write(&dir, &record).map_err(unusable)?;
             }
         }
+        let (root, idle_rule) = (&settings.state_dir, settings.idle_after.is_some());
+        let heard = Heard::open(root, idle_rule, &boot_id, settings.clock.awake()).map_err(unusable)?;
         let shared = Shared {
             dir,
             boot_id,
@@ -126,7 +130,7 @@ impl Runner {
             leaving: CancellationToken::new(),
             parted: CancellationToken::new(),
             tasks: TaskTracker::new(),
-            heard: AtomicI64::new(settings.clock.awake()),
+            heard,
             cgroup: settings.cgroup.folder(),
             settings,
         };
@@ -179,10 +183,11 @@ impl Runner {
 }
 
 impl Known {
-    /// Returns the engine that holds the conversation.
-    fn holder(&self, engine_session_id: &str) -> Option<&Arc<Engine>> {
-        let holds = |session: &&Arc<Engine>| session.facts().engine_session_id.as_deref() == Some(engine_session_id);
-        self.sessions.values().find(holds)
+    /// Returns the engines that hold the conversation, or say so.
+    fn holders(&self, engine_session_id: &str) -> impl Iterator<Item = &Arc<Engine>> {
+        let holds =
+            move |session: &&Arc<Engine>| session.facts().engine_session_id.as_deref() == Some(engine_session_id);
+        self.sessions.values().filter(holds)
     }
 }
 
@@ -200,8 +205,9 @@ pub async fn serve(runner: Runner, listener: TcpListener, shutdown: Cancellation
         async move { runner.watch(&shutdown).await }
     });
     let asked = shutdown.clone();
-    let most = runner.settings().silent_most();
-    let server = axum::serve(listener.tap_io(move |stream| bound_silence(stream, most)), http::router(runner.clone()))
+    let most = runner.settings().streams.silent_most;
+    let listener = listener.tap_io(move |stream| bound_silence(stream, most));
+    let server = axum::serve(listener, http::router(runner.clone()))
         .with_graceful_shutdown(async move { asked.cancelled().await })
         .into_future();
     let server = tokio::spawn(server);

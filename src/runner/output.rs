@@ -38,8 +38,10 @@ pub(crate) fn read(folder: &Path, at: u64, most: usize) -> io::Result<Piece> {
     };
     let bytes = match File::open(folder.join(segment_name(base))) {
         Ok(file) => read_at(&file, at - base, most)?,
-        // It was dropped this very moment.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        // It was dropped this very moment, or all of them were moved: only another look tells.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !segments(folder)?.contains(&base) => {
+            return read(folder, at, most);
+        }
         Err(error) => return Err(error),
     };
     if !bytes.is_empty() {
@@ -64,13 +66,13 @@ fn read_at(file: &File, at: u64, most: usize) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Returns where the output that is kept ends; zero when there is none.
+/// Returns where the output that is kept ends; none when there is none.
 ///
 /// # Errors
 /// When the folder cannot be read.
-pub(crate) fn head(folder: &Path) -> io::Result<u64> {
-    let Some(base) = segments(folder)?.last().copied() else { return Ok(0) };
-    Ok(base + fs::metadata(folder.join(segment_name(base)))?.len())
+pub(crate) fn head(folder: &Path) -> io::Result<Option<u64>> {
+    let Some(base) = segments(folder)?.last().copied() else { return Ok(None) };
+    Ok(Some(base + fs::metadata(folder.join(segment_name(base)))?.len()))
 }
 
 fn segments(folder: &Path) -> io::Result<Vec<u64>> {
@@ -252,9 +254,35 @@ mod tests {
         assert_eq!(bytes(folder, 12), Piece::Bytes(b"llo".to_vec()));
         assert_eq!(bytes(folder, 15), Piece::Bytes(b"world".to_vec()));
         assert_eq!(bytes(folder, 20), Piece::Nothing);
-        assert_eq!(head(folder).unwrap(), 20);
+        assert_eq!((head(folder).unwrap(), head(&folder.join("none")).unwrap()), (Some(20), None));
         fs::write(folder.join(segment_name(30)), "x").unwrap();
         assert_eq!(bytes(folder, 20), Piece::Gap(30), "a hole is told");
+    }
+
+    #[test]
+    fn a_folder_that_is_moved_while_it_is_read_has_no_hole() {
+        let home = tempfile::tempdir().unwrap();
+        let (here, there) = (home.path().join("here"), home.path().join("there"));
+        fs::create_dir(&here).unwrap();
+        for base in 0..50 {
+            fs::write(here.join(segment_name(base * 5)), "hello").unwrap();
+        }
+        let done = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..2_000 {
+                    fs::rename(&here, &there).unwrap();
+                    fs::rename(&there, &here).unwrap();
+                }
+                done.store(true, std::sync::atomic::Ordering::Release);
+            });
+            while !done.load(std::sync::atomic::Ordering::Acquire) {
+                // Moved away and back within one look is an error, never a hole.
+                if let Ok(piece) = read(&here, 20, 5) {
+                    assert!(matches!(piece, Piece::Nothing) || piece == Piece::Bytes(b"hello".to_vec()), "{piece:?}");
+                }
+            }
+        });
     }
 
     #[test]

@@ -154,11 +154,9 @@ impl Records {
         .collect()
     }
 
-    /// Returns the newest record of an engine that held this conversation.
-    #[must_use]
-    pub(crate) fn of_conversation(&self, engine_session_id: &str) -> Option<&Record> {
-        let held = self.all.values().filter(|it| it.engine_session_id.as_deref() == Some(engine_session_id));
-        held.max_by_key(|record| record.at)
+    /// Returns the records of the engines that held this conversation, or said so.
+    pub(crate) fn of_conversation(&self, engine_session_id: &str) -> impl Iterator<Item = &Record> {
+        self.all.values().filter(move |it| it.engine_session_id.as_deref() == Some(engine_session_id))
     }
 
     /// Gives the records from before there were owners to `owner`; returns those that changed.

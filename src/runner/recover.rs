@@ -267,7 +267,7 @@ impl Runner {
             Attendant::new(self.clone(), Arc::clone(session)).hear_out(gone).await;
         }
         let (folder, why) = (leftover.folder.clone(), leftover.start.as_ref().err().cloned());
-        let keep_damaged = why.map(|why| self.copy_aside(&folder, why));
+        let keep_damaged = why.map(|why| self.copy_aside(&folder, &why));
         if rebooted && gone.is_none() {
             self.conclude_rebooted(session).await;
         } else {
@@ -277,10 +277,10 @@ impl Runner {
     }
 
     /// Keeps a folder with a damaged record for a person, under the folder's own name beside it.
-    fn copy_aside(&self, folder: &Path, why: String) {
+    fn copy_aside(&self, folder: &Path, why: &str) {
         let damaged = std::fs::read_dir(folder).into_iter().flatten().flatten();
         for entry in damaged.filter(|entry| entry.file_name().to_string_lossy().starts_with("start.")) {
-            self.set_aside(&entry.path(), &why);
+            self.set_aside(&entry.path(), why);
         }
     }
 }

@@ -45,20 +45,35 @@ pub struct Settings {
     pub limits: StopLimits,
     /// How long a caller may wait for the end of a turn, in milliseconds.
     pub send_timeout: Ms,
+    /// The limits of a client that listens.
+    pub streams: StreamLimits,
     /// How many bytes of an engine's output are kept.
     pub output_bytes: u64,
     /// How many bytes one segment of it has.
     pub segment_bytes: u64,
     /// How long what an ended engine had written is kept, in milliseconds.
     pub output_kept: Ms,
-    /// A client that takes nothing of a stream for this long is let go, in milliseconds.
-    pub silent_most: Ms,
     /// Whether engines get control groups of their own.
     pub cgroup: CgroupChoice,
     /// Who owns what was started on nobody's behalf.
     pub owner: Option<String>,
     /// Where it reads the time.
     pub clock: Arc<dyn Clock>,
+}
+
+/// How long a stream of events, or whoever listens to it, may be silent; no setting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StreamLimits {
+    /// How often a client hears something even when the engine says nothing.
+    pub ping_every: Duration,
+    /// A client that takes nothing for this long is let go.
+    pub silent_most: Duration,
+}
+
+impl Default for StreamLimits {
+    fn default() -> Self {
+        Self { ping_every: Duration::from_secs(20), silent_most: Duration::from_secs(60) }
+    }
 }
 
 /// Whether engines get control groups of their own.
@@ -87,8 +102,6 @@ impl CgroupChoice {
 
 /// How many bytes one segment of an engine's output has; no setting.
 pub const SEGMENT_BYTES: u64 = 16 * 1024 * 1024;
-/// A client that takes nothing of a stream for this long is let go, in milliseconds; no setting.
-pub const SILENT_MOST: Ms = 60 * SECOND;
 /// How often the runner looks after its engines of its own accord, in milliseconds; no setting.
 pub const HEARTBEAT: Ms = 5 * SECOND;
 /// An engine that leaves within this time of its start never started, in milliseconds; no setting.
@@ -116,10 +129,10 @@ impl Settings {
             idle_after: None,
             limits: StopLimits { quiet_for_ms: 1, awaiting_for_ms: 1, stalled_for_ms: 1, background_for_ms: 1 },
             send_timeout: SECOND,
+            streams: StreamLimits::default(),
             output_bytes: 1 << 20,
             segment_bytes: SEGMENT_BYTES,
             output_kept: SECOND,
-            silent_most: SILENT_MOST,
             cgroup: CgroupChoice::Off,
             owner: None,
             clock: Arc::new(crate::clock::SystemClock),
@@ -172,13 +185,7 @@ pub fn find_program(program: &str) -> Option<PathBuf> {
     let folders = std::env::var_os("PATH")?;
     std::env::split_paths(&folders).map(|folder| folder.join(program)).find(|path| runs(path))
 }
-
 impl Settings {
-    /// Returns for how long a client may take nothing of a stream.
-    pub(crate) fn silent_most(&self) -> Duration {
-        Duration::from_millis(u64::try_from(self.silent_most).unwrap_or(0))
-    }
-
     /// Returns the engines that are on this machine.
     #[must_use]
     pub fn engines_here(&self) -> Vec<String> {

@@ -312,11 +312,12 @@ fn check_owner(known: &Known, request: &StartRequest) -> Result<(), Refusal> {
         return Err(Refusal::not_tracked(id, generation));
     }
     let Some(conversation) = request.engine_session_id.as_deref() else { return Ok(()) };
-    if known.records.of_conversation(conversation).is_some_and(|record| strange(&record.owner_id)) {
+    let living = known.holders(conversation).any(|holder| strange(&holder.owner_id));
+    let ended = known.records.of_conversation(conversation).any(|record| strange(&record.owner_id));
+    if living || ended {
         return Err(Refusal::not_tracked(id, generation));
     }
-    match known.holder(conversation).filter(|holder| holder.id != *id) {
-        Some(holder) if strange(&holder.owner_id) => Err(Refusal::not_tracked(id, generation)),
+    match known.holders(conversation).find(|holder| holder.id != *id) {
         Some(holder) => {
             let message =
                 format!("the conversation {conversation:?} is held by the engine of the session {}", holder.id);

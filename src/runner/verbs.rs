@@ -76,9 +76,10 @@ impl Runner {
     pub(crate) fn find(&self, request: &FindRequest) -> Result<FindAnswer, Refusal> {
         let (owner, wanted) = (request.owner_id.as_deref(), request.engine_session_id.as_str());
         let known = self.known();
-        let living = known.holder(wanted).filter(|session| is_for(owner, session.owner_id.as_deref()));
+        let living = known.holders(wanted).find(|session| is_for(owner, session.owner_id.as_deref()));
         let found = living.map(|session| (session.id.clone(), session.facts().generation, true)).or_else(|| {
-            let record = known.records.of_conversation(wanted).filter(|it| is_for(owner, it.owner_id.as_deref()))?;
+            let mine = known.records.of_conversation(wanted).filter(|it| is_for(owner, it.owner_id.as_deref()));
+            let record = mine.max_by_key(|record| record.at)?;
             Some((record.ended.session_id.clone(), record.ended.generation, false))
         });
         drop(known);

@@ -5,7 +5,6 @@
 //! machine or a missed round changes nothing.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -13,7 +12,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::runner::Runner;
 use crate::runner::engine::{Engine, Errand};
-use crate::time::Ms;
 
 /// How long a note may take at the end of this process.
 const NOTE_WITHIN: Duration = Duration::from_secs(1);
@@ -34,10 +32,15 @@ impl Runner {
         if !self.is_ready() {
             return;
         }
+        if let Err(error) = self.shared.heard.save().await {
+            tracing::warn!(%error, "the time of the last call cannot be written down");
+        }
         let sessions: Vec<_> = self.known().sessions.values().cloned().collect();
         for session in &sessions {
-            // A full queue is being worked off; the next round asks again.
-            let _ = session.errands.try_send(Errand::Ask);
+            // What waits is being worked off, and people's messages come first; the next round asks again.
+            if session.errands.capacity() == session.errands.max_capacity() {
+                let _ = session.errands.try_send(Errand::Ask);
+            }
             self.notice_stall(session);
             self.stop_if_unattended(session).await;
         }
@@ -46,7 +49,8 @@ impl Runner {
     /// Says so when a turn has stalled, and interrupts it where that is wanted: once for each time that it fell silent.
     ///
     /// What must be true for the interruption: the configuration asks for it, and the turn has been silent for
-    /// `stall_after`. It ends a turn, never a session.
+    /// `stall_after` without waiting for a person. It ends a turn, never a session. That it was done is on its way to
+    /// the shim before it is done, so that no later life of the runner does it again.
     fn notice_stall(&self, session: &Engine) {
         let stall_after = self.settings().stall_after;
         {
@@ -60,15 +64,18 @@ impl Runner {
             facts.stall_answered = true;
         }
         tracing::warn!(session_id = %session.id, stall_after_ms = stall_after, "a turn has stalled");
+        let (kept, interrupted) = (oneshot::channel().0, oneshot::channel().0);
+        let noted = session.errands.try_send(Errand::Keep { told: kept }).is_ok();
         if self.settings().interrupt_stalled {
-            let (told, _) = oneshot::channel();
-            let _ = session.errands.try_send(Errand::Interrupt { told });
+            let handed = noted && session.errands.try_send(Errand::Interrupt { told: interrupted }).is_ok();
+            // The next round tries again what found no place.
+            session.facts().stall_answered &= handed;
         }
     }
 
     async fn stop_if_unattended(&self, session: &Arc<Engine>) {
         let Some(idle_after) = self.settings().idle_after else { return };
-        if self.unheard_for() < idle_after {
+        if self.shared.heard.ago(self.settings().clock.awake()) < idle_after {
             return;
         }
         if let Some(reason) = self.end_of_own_accord(session, self.settings().limits).await {
@@ -78,11 +85,7 @@ impl Runner {
 
     /// Takes note that somebody who may has asked for something.
     pub(crate) fn hears(&self) {
-        self.shared.heard.fetch_max(self.settings().clock.awake(), Ordering::Relaxed);
-    }
-
-    fn unheard_for(&self) -> Ms {
-        self.settings().clock.awake() - self.shared.heard.load(Ordering::Relaxed)
+        self.shared.heard.now(self.settings().clock.awake());
     }
 
     /// Has every shim keep what is known about its engine, before this process goes.

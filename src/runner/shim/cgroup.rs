@@ -72,7 +72,6 @@ fn remove(folder: &Path) {
 /// Named by [`VARIABLE`], or this process's own if it belongs to its user. Root may write everywhere, which says nothing
 /// about who else manages a group, so for root it must be named.
 #[must_use]
-#[expect(dead_code, reason = "asked by the runner at its start")]
 pub(crate) fn delegated() -> Option<PathBuf> {
     let named = std::env::var_os(VARIABLE).map(PathBuf::from);
     let folder = named.or_else(own)?;

@@ -57,7 +57,6 @@ pub(crate) const TIME_BYTES: usize = 16;
 
 /// Returns the offset that a segment's name says; none when it is no segment's name.
 #[must_use]
-#[cfg_attr(not(test), expect(dead_code, reason = "asked by the reader of the segments"))]
 pub(crate) fn parse_segment(name: &str) -> Option<u64> {
     name.strip_suffix(".log").filter(|digits| digits.len() == 20)?.parse().ok()
 }

@@ -225,7 +225,7 @@ async fn clients_that_never_read_cost_neither_the_engine_nor_memory() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_takes_nothing_for_too_long_is_let_go() {
-    let runner = TestRunner::start_with(|settings| settings.silent_most = 300).await;
+    let runner = TestRunner::start_with(|settings| settings.streams.silent_most = Duration::from_millis(300)).await;
     runner.script("s1", COUNTS).await;
     let request = runner.request(reqwest::Method::GET, &events("s1", 0)).bearer_auth(crate::support::runner::SECRET);
     let mut silent = Stream::open(request).await.unwrap();

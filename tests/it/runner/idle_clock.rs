@@ -1,7 +1,9 @@
 //! A restart of the runner makes no session look older or younger; real clocks, since it is they that must agree.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use serde_json::Value;
 
@@ -21,7 +23,7 @@ fn age(list: &Value, id: &str, key: &str) -> i64 {
 async fn aged(daemon: &Daemon, ids: &[(&str, &str)]) -> (Value, Instant) {
     let old = |list: &Value| ids.iter().all(|(id, key)| tracked(list, id).unwrap()[*key].as_i64() > Some(AGES));
     let list = daemon.until("aged", old).await;
-    (list, Instant::now())
+    (list, sexton::clock::timer())
 }
 
 const SESSIONS: [(&str, &str, &str); 4] = [
@@ -89,7 +91,7 @@ async fn what_happened_while_no_runner_was_there_happened_then() {
     while !["turn", "task"].iter().all(|name| home.path().join(format!("go.{name}")).exists()) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    let ended = Instant::now();
+    let ended = sexton::clock::timer();
     // Nothing but time makes the difference here.
     tokio::time::sleep(Duration::from_millis(2_500)).await;
     let daemon = Daemon::start(&home).await;

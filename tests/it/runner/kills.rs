@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -155,7 +155,7 @@ impl Book {
 
 async fn begin_again(home: &TempDir) -> (Daemon, Value, Duration) {
     let mut daemon = Daemon::launch(home.path(), "");
-    let began = Instant::now();
+    let began = sexton::clock::timer();
     daemon.answers().await;
     let list = daemon.ready().await;
     (daemon, list, began.elapsed())
@@ -173,7 +173,7 @@ async fn a_runner_killed_at_any_moment_loses_and_doubles_no_engine() {
         book.strike_what_never_was(home.path());
         let (next, list, wait) = begin_again(&home).await;
         book.check_list(&list);
-        let ready = Instant::now();
+        let ready = sexton::clock::timer();
         book.settle(&next, home.path()).await;
         doubts = doubts.max(ready.elapsed());
         waits.push(wait);

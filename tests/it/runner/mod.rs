@@ -1,13 +1,19 @@
 //! The runner, from outside: real child processes, its HTTP routes, its state folder.
 
 mod conditions;
+mod events;
 mod faults;
+mod heartbeats;
 mod idle_clock;
 mod kills;
 mod lives;
+mod messages;
+mod overnight;
+mod races;
 mod recovery;
 mod refusals;
 mod restarts;
 mod starts;
 mod streaming;
 mod trees;
+mod usage;

@@ -84,6 +84,7 @@ async fn a_runner_serves_many_owners_and_tells_each_nothing_of_the_others() {
         }
     }
     let list = runner.get("/coding/sessions?owner_id=bob").await;
+    assert!(!list.to_string().contains("s1") && !list.to_string().contains(conversation.as_str().unwrap()), "{list}");
     assert_eq!(list["complete"], false, "a list for one owner reconciles nothing");
     assert_eq!((list["tracked"].as_array().map(Vec::len), list["ended"].as_array().map(Vec::len)), (Some(1), Some(0)));
     runner.stop().await;
@@ -101,6 +102,11 @@ async fn each_verb_is_answered_like_an_unknown_id(runner: &TestRunner, conversat
         assert_eq!((status, foreign["outcome"].as_str()), (404, Some("not_tracked")), "{verb}: {foreign}");
         assert_eq!((status, foreign.to_string().replace("s1", "s9")), (unknown_status, unknown.to_string()), "{verb}");
     }
+    let list = async || {
+        let list = runner.get("/coding/sessions?owner_id=bob").await;
+        list["tracked"].as_array().unwrap().iter().chain(list["ended"].as_array().unwrap()).cloned().collect::<Vec<_>>()
+    };
+    assert!(list().await.iter().all(|one| one["session_id"] == "s2"), "a list tells of no other");
     let conversation = conversation.as_str().unwrap();
     for (path, foreign, unknown) in
         [("find?engine_session_id=", conversation, "s9"), ("events?session_id=", "s1", "s9")]
@@ -110,4 +116,64 @@ async fn each_verb_is_answered_like_an_unknown_id(runner: &TestRunner, conversat
         assert_eq!(foreign["outcome"], "not_tracked");
         assert_eq!(foreign.to_string().replace("s1", "s9"), unknown.to_string());
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_engine_that_claims_another_owners_conversation_takes_nothing_from_it() {
+    let runner = TestRunner::start().await;
+    let claim = r#"{"type":"session","engine_session_id":"c-1"}"#;
+    let script = format!("echo '{claim}'; exec cat");
+    let start = |id: &str, owner: &str, conversation: Value| {
+        json!({"session_id": id, "generation": 1, "engine": "sh", "cwd": "/", "args": [script], "owner_id": owner,
+               "engine_session_id": conversation})
+    };
+    for (id, owner) in [("b1", "bob"), ("a1", "ann"), ("b2", "bob")] {
+        assert_eq!(runner.post("start", start(id, owner, Value::Null)).await.0, 200);
+        runner.until_tracked(id, "known", |one| one["engine_session_id"] == "c-1").await;
+    }
+    for ended in [false, true] {
+        let found = runner.get("/coding/find?engine_session_id=c-1&owner_id=ann").await;
+        assert_eq!((&found["session_id"], &found["tracked"]), (&json!("a1"), &json!(!ended)), "{found}");
+        let (status, answer) = runner.post("start", start("b3", "bob", json!("c-1"))).await;
+        assert_eq!((status, answer["outcome"].as_str()), (404, Some("not_tracked")), "{answer}");
+        runner.force("a1", 1).await;
+    }
+    runner.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_there_before_there_were_owners_is_the_configured_ones() {
+    let runner = TestRunner::start().await;
+    for id in ["s1", "s2"] {
+        runner.sample(id, &["idle"]).await;
+        runner.until_tracked(id, "known", |one| one["engine_session_id"].is_string()).await;
+    }
+    let conversation = tracked(&runner.list().await, "s1").unwrap()["engine_session_id"].as_str().unwrap().to_owned();
+    runner.force("s1", 1).await;
+    let runner = runner
+        .again_with(|settings| {
+            settings.owner = Some("me".to_owned());
+            let sample = settings.engines.get_mut("sample").unwrap();
+            sample.resume.clone_from(&sample.command);
+        })
+        .await;
+    let touch = |owner: &str| {
+        runner.post("touch", json!({"session_id": "s2", "generation": 1, "kind": "capture", "owner_id": owner}))
+    };
+    assert_eq!((touch("me").await.0, touch("bob").await.0), (200, 404));
+    let find = async |owner: &str| {
+        runner.get(&format!("/coding/find?engine_session_id={conversation}&owner_id={owner}")).await
+    };
+    assert_eq!((&find("me").await["session_id"], &find("bob").await["outcome"]), (&json!("s1"), &json!("not_tracked")));
+    let record = std::fs::read_to_string(runner.state().join("ended/s1.1.json")).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&record).unwrap()["owner_id"], "me", "for good");
+    let resume = |id: &str, owner: &str| {
+        let body = json!({"session_id": id, "generation": 2, "engine": "sample", "cwd": "/", "args": ["idle"],
+                          "owner_id": owner, "engine_session_id": conversation});
+        runner.post("start", body)
+    };
+    assert_eq!(resume("s9", "bob").await.0, 404);
+    let (status, answer) = resume("s1", "me").await;
+    assert_eq!(status, 200, "resuming it still works: {answer}");
+    runner.stop().await;
 }

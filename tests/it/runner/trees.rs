@@ -120,15 +120,30 @@ async fn what_is_not_proven_gone_is_not_called_stopped() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_stops_at_once_take_no_longer_than_a_few() {
+async fn a_hundred_trees_are_ended_at_once_within_twice_the_longest_grace() {
+    const TREES: [&str; 5] = [
+        "setsid sleep {} & nohup sleep {} >/dev/null 2>&1 & sleep {} & cat",
+        "(setsid sleep {} &); (env -i setsid sleep {} &); cat",
+        "trap '' TERM; setsid sleep {} & while :; do sleep 0.5; done",
+        "setsid sh -c \"trap '' TERM; sleep {}; sleep {}\" & exec cat",
+        "setsid sleep {} & exec sleep {}",
+    ];
+    const STORM: &str = "trap '' TERM; hop() { ( sleep 0.01; hop & ) ; }; hop & setsid sleep {} & cat";
     let runner = TestRunner::start_with(|settings| settings.start_settle = 1).await;
-    for number in 0..20 {
-        let deaf = "trap '' TERM; while :; do sleep 0.05; done";
-        runner.script(&format!("s{number}"), deaf).await;
-    }
-    let ids: Vec<String> = (0..20).map(|number| format!("s{number}")).collect();
-    let stops = futures_util::future::join_all(ids.iter().map(|id| runner.force(id, 1)));
-    let stops = tokio::time::timeout(Duration::from_secs(8), stops).await.unwrap();
-    assert!(stops.iter().all(|(status, answer)| *status == 200 && answer["outcome"] == json!("stopped")), "{stops:?}");
+    let (word, longest) = (unique(), Duration::from_millis(5_000));
+    let scripts = (0..100).map(|number| if number % 20 == 19 { STORM } else { TREES[number % 5] });
+    let scripts: Vec<String> = scripts.map(|script| script.replace("{}", &word)).collect();
+    let ids: Vec<String> = (0..100).map(|number| format!("s{number}")).collect();
+    let starting = ids.iter().zip(&scripts).map(|(id, script)| runner.script(id, script));
+    let pids = futures_util::future::join_all(starting).await;
+    runner.until("all there", |_| sleeping(&word).len() >= 160).await;
+    let began = sexton::clock::timer();
+    let ends = futures_util::future::join_all(ids.iter().map(|id| runner.force(id, 1))).await;
+    let took = began.elapsed();
+    assert_eq!(sleeping(&word), Vec::<i32>::new());
+    assert!(ends.iter().all(|(status, answer)| *status == 200 && answer["outcome"] == json!("stopped")), "{ends:?}");
+    assert!(pids.iter().all(|pid| !is_alive(*pid)));
+    eprintln!("a hundred trees were ended in {} ms", took.as_millis());
+    assert!(took < 2 * longest, "{took:?}");
     runner.stop().await;
 }

@@ -1,6 +1,7 @@
 //! What the tests share.
 
 pub(crate) mod daemon;
+pub(crate) mod events;
 pub(crate) mod fake_runner;
 pub(crate) mod model_api;
 pub(crate) mod processes;

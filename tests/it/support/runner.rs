@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use sexton::clock::{Clock, ManualClock, SystemClock};
 use sexton::protocol::StopLimits;
 use sexton::runner::settings::CgroupChoice;
-use sexton::runner::{EngineSpec, OpenError, Runner, Settings, StopGraces};
+use sexton::runner::{EngineSpec, OpenError, Runner, Settings, StopGraces, StreamLimits};
 use sexton::time::{HOUR, MINUTE};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -78,8 +78,8 @@ pub(crate) fn settings(home: &Path, clock: Arc<dyn Clock>) -> Settings {
         output_bytes: 64 << 20,
         segment_bytes: 16 << 20,
         output_kept: HOUR,
-        silent_most: MINUTE,
         heartbeat: 20,
+        streams: StreamLimits::default(),
         cgroup: CgroupChoice::Off,
         owner: None,
         clock,
@@ -160,8 +160,12 @@ impl TestRunner {
 
     /// Stops it as a person does, and starts the next one on its folder.
     pub(crate) async fn again(self) -> Self {
+        self.again_with(|_| ()).await
+    }
+
+    pub(crate) async fn again_with(self, change: impl FnOnce(&mut Settings)) -> Self {
         let (clock, home) = (self.clock.clone(), self.leave().await);
-        Self::open_at(home, clock, |_| ()).await.unwrap()
+        Self::open_at(home, clock, change).await.unwrap()
     }
 
     pub(crate) fn state(&self) -> PathBuf {
@@ -226,6 +230,14 @@ impl TestRunner {
         pid(&self.begin(id, "sh", &[script]).await)
     }
 
+    /// Starts an engine that says what is appended to a file, so that it can speak of its own accord.
+    pub(crate) async fn film(&self, id: &str) -> Film {
+        let file = self.home.path().join(format!("{id}.film"));
+        std::fs::write(&file, "").unwrap();
+        self.script(id, &format!("exec tail -s 0.01 -n +1 -f '{}'", file.display())).await;
+        Film(file)
+    }
+
     pub(crate) async fn say(&self, id: &str, text: &str) -> (u16, Value) {
         self.post("messages", json!({"session_id": id, "generation": 1, "text": text})).await
     }
@@ -250,6 +262,18 @@ impl TestRunner {
     pub(crate) async fn end_if_idle(&self, id: &str) -> (u16, Value) {
         let condition = self.condition(id).await;
         self.post("end", condition).await
+    }
+}
+
+/// The lines of an engine that speaks of its own accord.
+pub(crate) struct Film(PathBuf);
+
+impl Film {
+    /// Has the engine say some lines.
+    pub(crate) fn says(&self, lines: &[&str]) {
+        use std::io::Write as _;
+        let mut file = std::fs::OpenOptions::new().append(true).open(&self.0).unwrap();
+        file.write_all(lines.iter().map(|line| format!("{line}\n")).collect::<String>().as_bytes()).unwrap();
     }
 }
 
