@@ -12,6 +12,7 @@ use crate::runner::engine::{Ending, Engine, Errand};
 use crate::runner::records::{self, Of, Record};
 use crate::runner::shim::wire::{Containment, Gone, OUT};
 use crate::runner::{Runner, files, output, survivors};
+use crate::session::Id;
 
 /// How often a record that cannot be written is tried again.
 const WRITE_AGAIN: Duration = Duration::from_secs(1);
@@ -78,7 +79,7 @@ impl Runner {
     /// Moves what an engine had written to where it is kept, and removes the rest of its folder.
     ///
     /// What must be true: the end of the engine is on disk.
-    pub(crate) fn clear_folder(&self, folder: &Path, id: &crate::session::Id, generation: i64) -> std::io::Result<()> {
+    pub(crate) fn clear_folder(&self, folder: &Path, id: &Id, generation: i64) -> std::io::Result<()> {
         match std::fs::rename(folder.join(OUT), self.dir().output(id, generation)) {
             // It never wrote anything.
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -104,21 +105,23 @@ impl Runner {
 
     /// Removes the records and outputs that are too old to be kept, each from the disk first.
     pub(crate) async fn drop_expired(&self) {
-        let clock = &*self.settings().clock;
-        let (expired, kept) = {
-            let known = self.known();
-            let expired = known.records.expired(clock, &self.shared.boot_id);
-            (expired, known.records.younger_than(self.settings().output_kept, clock, &self.shared.boot_id))
-        };
+        let expired = self.known().records.expired(&*self.settings().clock, &self.shared.boot_id);
         let runner = self.clone();
         let removed = files::aside(move || {
-            records::clear_outputs(runner.dir(), |id, generation| kept.contains(&(id.clone(), generation)))?;
+            records::clear_outputs(runner.dir(), |id, generation| runner.keeps_output(id, generation))?;
             Ok(records::remove(runner.dir(), expired))
         });
         match removed.await {
             Ok(removed) => self.known().records.drop_all(&removed),
             Err(error) => tracing::warn!(%error, "what is too old cannot be removed"),
         }
+    }
+
+    /// Returns whether what an engine had written is kept: for its time, and while its end is still being recorded.
+    fn keeps_output(&self, id: &Id, generation: i64) -> bool {
+        let (settings, known) = (self.settings(), self.known());
+        let age = known.records.get(id, generation).map(|it| it.age(&*settings.clock, &self.shared.boot_id));
+        known.sessions.contains_key(id) || age.is_some_and(|age| age < settings.output_kept)
     }
 
     /// Kills what carries the engine's marks, until none of it is left.

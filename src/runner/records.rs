@@ -4,7 +4,7 @@
 //! ended generation, for as long as a record would.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -174,13 +174,6 @@ impl Records {
     pub(crate) fn expired(&self, clock: &dyn Clock, boot_id: &str) -> Vec<Key> {
         let expired = self.all.iter().filter(|(_, record)| record.age(clock, boot_id) > KEPT_FOR);
         expired.map(|(key, _)| key.clone()).collect()
-    }
-
-    /// Returns which engines ended less than `limit` ago.
-    #[must_use]
-    pub(crate) fn younger_than(&self, limit: Ms, clock: &dyn Clock, boot_id: &str) -> HashSet<Key> {
-        let young = self.all.iter().filter(|(_, record)| record.age(clock, boot_id) < limit);
-        young.map(|(key, _)| key.clone()).collect()
     }
 
     /// Forgets records that are on the disk no more.

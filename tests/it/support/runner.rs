@@ -155,6 +155,14 @@ impl TestRunner {
         self.shutdown.cancel();
         self.served.await.unwrap().unwrap();
         self.engines.0 = None;
+        // The last of its connections may be dropped a moment later, on another thread, and holds the folder until then.
+        let lock = std::fs::File::options().write(true).open(self.home.path().join("state/runner.lock")).unwrap();
+        for _ in 0..2_000 {
+            if lock.try_lock().is_ok() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
         self.home
     }
 
