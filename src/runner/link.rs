@@ -15,8 +15,9 @@ use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::process::Command;
 
-use crate::runner::process::Identity;
-use crate::runner::shim::wire::{Containment, Hello, LOCK, News, Order, SOCKET, Spec};
+use crate::runner::files;
+use crate::runner::process::{self, Facts, Identity};
+use crate::runner::shim::wire::{Containment, HELD, Held, Hello, LOCK, News, Order, SOCKET, Spec};
 
 /// How long a shim may take to listen, and to say who it is.
 const ANSWER_MOST: Duration = Duration::from_secs(10);
@@ -172,13 +173,73 @@ pub(crate) struct Vacant {
 }
 
 /// Returns whether no shim is at work in the folder, and keeps it so; none when one is, or when that cannot be told.
+///
+/// What must be true for it to be vacant: its lock is free, the shim that is written down there does not live, and nobody
+/// listens on its socket. One alone would do but for somebody who removes files from the folder.
 #[must_use]
 pub(crate) fn vacant(folder: &Path) -> Option<Vacant> {
     let lock = File::options().write(true).create(true).truncate(false).open(folder.join(LOCK));
-    match lock {
-        Ok(lock) => lock.try_lock().is_ok().then_some(Vacant { _lock: Some(lock) }),
+    let lock = match lock {
+        Ok(lock) => Some(lock),
         // Without its folder, no shim ever comes to run an engine.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Some(Vacant { _lock: None }),
-        Err(_) => None,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(_) => return None,
+    };
+    let free = lock.as_ref().is_none_or(|lock| lock.try_lock().is_ok());
+    (free && !holder_lives(folder) && !somebody_listens(folder)).then_some(Vacant { _lock: lock })
+}
+
+fn holder_lives(folder: &Path) -> bool {
+    let Ok(Some(held)) = files::read_json::<Held>(&folder.join(HELD)) else { return false };
+    let now = process::facts(held.shim.pid).filter(Facts::is_alive);
+    process::boot_id().is_ok_and(|boot_id| boot_id == held.boot_id) && now.is_some_and(|now| now.identity == held.shim)
+}
+
+fn somebody_listens(folder: &Path) -> bool {
+    let Ok(opened) = File::open(folder) else { return false };
+    let socket = format!("/proc/self/fd/{}/{SOCKET}", opened.as_raw_fd());
+    match std::os::unix::net::UnixStream::connect(socket) {
+        Ok(_) => true,
+        Err(error) => !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runner::shim::wire::VERSION;
+
+    #[test]
+    fn a_folder_is_vacant_only_if_nothing_speaks_for_a_shim() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path();
+        assert!(vacant(&folder.join("nowhere")).is_some());
+        let held = vacant(folder).unwrap();
+        assert!(vacant(folder).is_none(), "its lock is held");
+        drop(held);
+
+        let listener = std::os::unix::net::UnixListener::bind(folder.join(SOCKET)).unwrap();
+        assert!(vacant(folder).is_none(), "somebody listens, though the lock is free");
+        drop(listener);
+        assert!(vacant(folder).is_some());
+
+        let me = process::facts(i32::try_from(std::process::id()).unwrap()).unwrap().identity;
+        let boot_id = process::boot_id().unwrap();
+        let written = |shim, boot_id: &str| Held {
+            version: VERSION,
+            shim,
+            engine: me,
+            boot_id: boot_id.to_owned(),
+            containment: Containment::Subreaper,
+            cgroup: None,
+        };
+        for (shim, boot, is_vacant) in [
+            (me, boot_id.as_str(), false),
+            (Identity { started: me.started + 1, ..me }, boot_id.as_str(), true),
+            (me, "another", true),
+        ] {
+            files::write_json(&folder.join(HELD), &written(shim, boot)).unwrap();
+            assert_eq!(vacant(folder).is_some(), is_vacant, "{shim:?} {boot}");
+        }
     }
 }
