@@ -220,6 +220,7 @@ impl Attendant {
 
     fn grown(&mut self, head: u64, errors: u64, errors_at: Ms) {
         self.head = self.head.max(head);
+        self.session.facts().behind = self.is_behind();
         self.session.grew(head);
         let more = {
             let mut facts = self.session.facts();
@@ -381,6 +382,7 @@ impl Attendant {
                 self.head = at;
             }
         }
+        self.session.facts().behind = self.is_behind();
     }
 
     /// Reads one line, and returns whether it changes what has to be remembered.

@@ -153,6 +153,8 @@ pub(crate) struct Facts {
     pub(crate) stall_answered: bool,
     /// It may have said things that this runner has not read, since its shim was not met or what it logged is long.
     pub(crate) unread: bool,
+    /// It has said something that was not read yet.
+    pub(crate) behind: bool,
 }
 
 impl Engine {
@@ -178,6 +180,7 @@ impl Engine {
             farewell: (String::new(), false),
             stall_answered: false,
             unread: false,
+            behind: false,
         };
         let session = Self {
             id,

@@ -1,7 +1,7 @@
 //! `POST /coding/end`: the decision whether an engine may be stopped, and the beginning of its stop.
 //!
 //! An engine is stopped on a condition only if, at one moment under its own lock: it is of the generation named, the
-//! stamp is of this epoch and at most [`STAMP_FRESH`] old, no message is on its way to it, and
+//! stamp is of this epoch and at most [`STAMP_FRESH`] old, no message is on its way to it, all it has said was read, and
 //! [`may_stop`] allows it by the limits sent. That is decided twice: before the intent is written, so that
 //! refusals cost nothing, and after it, since the disk took its time.
 
@@ -201,7 +201,8 @@ impl Runner {
         if stamp.is_some_and(|stamp| !self.is_fresh(stamp)) {
             return refuse(Because::Stale, idle_ms);
         }
-        if facts.messages_on_their_way > 0 {
+        // What was said and not read yet may be the beginning of a turn.
+        if facts.messages_on_their_way > 0 || facts.behind {
             return refuse(Because::Active, idle_ms);
         }
         protection(&state, limits).map_or(Decision::Stop, |because| refuse(because, idle_ms))
@@ -334,4 +335,32 @@ fn check(request: &EndRequest) -> Result<Condition, Refusal> {
         return bad("a stop with mode if_idle needs the stamp of the answer it rests on");
     };
     Ok(Condition::IfIdle { limits, stamp })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runner::Settings;
+    use crate::runner::engine::Plan;
+    use crate::runner::engines::{AdapterKind, adapter};
+    use crate::runner::settings::EngineSpec;
+
+    #[test]
+    fn what_an_engine_has_said_and_nobody_has_read_keeps_it() {
+        let home = tempfile::tempdir().unwrap();
+        let runner = Runner::open(Settings::in_home(home.path())).unwrap();
+        let plan = Plan {
+            name: "e".to_owned(),
+            adapter: adapter(AdapterKind::Lines),
+            spec: EngineSpec::default(),
+            cwd: "/".to_owned(),
+            owner_id: None,
+        };
+        let (session, _errands) = Engine::starting("s1".parse().unwrap(), 1, plan, 0);
+        let limits = StopLimits { quiet_for_ms: 1, awaiting_for_ms: 1, stalled_for_ms: 1, background_for_ms: 1 };
+        let decide = || runner.decide(&session.facts(), 1, &Condition::Own { limits });
+        assert!(matches!(decide(), Decision::Stop));
+        session.facts().behind = true;
+        assert!(matches!(decide(), Decision::Refuse { because: Because::Active, .. }));
+    }
 }
