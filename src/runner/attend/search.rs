@@ -1,0 +1,62 @@
+//! Finding the shim of an engine again that does not answer any more.
+
+use std::io;
+use std::time::Duration;
+
+use crate::runner::attend::Attendant;
+use crate::runner::files;
+use crate::runner::link::{self, Link};
+use crate::runner::shim::wire::{EXIT, Gone};
+
+/// How long a shim that does not answer is left alone, at first and at most.
+const CALL_AGAIN: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(5));
+
+impl Attendant {
+    /// Finds the shim again that does not answer any more; fails with what it left when it is gone.
+    ///
+    /// Only a lock that is free says that it is gone. One that holds its lock and does not answer is called again, for
+    /// ever if need be; until it answers, nobody knows what its engine does.
+    pub(super) async fn call_again(&mut self) -> Result<(), Option<Gone>> {
+        let mut pause = CALL_AGAIN.0;
+        loop {
+            let folder = self.folder.clone();
+            if files::aside(move || Ok(link::vacant(&folder).is_some())).await.unwrap_or(false) {
+                let exit = self.folder.join(EXIT);
+                let gone: Option<Gone> = files::aside(move || files::read_json(&exit)).await.ok().flatten();
+                if let Some(gone) = &gone {
+                    self.hear_out(gone).await;
+                }
+                return Err(gone);
+            }
+            match Link::find(&self.folder).await {
+                Ok((link, hello)) => {
+                    match self.opening.take() {
+                        Some(opening) => {
+                            self.session.known_to_run(&hello);
+                            self.resume(link, hello, &opening).await;
+                        }
+                        None => {
+                            self.link = Some(link);
+                            self.greeted(&hello);
+                            self.session.facts().unread = false;
+                            self.say_again().await;
+                        }
+                    }
+                    return Ok(());
+                }
+                Err(error) => self.unanswered(&error),
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(CALL_AGAIN.1);
+        }
+    }
+
+    fn unanswered(&self, error: &io::Error) {
+        let mut facts = self.session.facts();
+        if facts.trouble.is_none() {
+            tracing::warn!(session_id = %self.session.id, %error, "the shim of an engine does not answer");
+        }
+        facts.trouble = Some(format!("its shim does not answer: {error}"));
+        facts.unread = true;
+    }
+}
