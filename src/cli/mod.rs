@@ -80,6 +80,9 @@ fn run(cli: Cli) -> anyhow::Result<Outcome> {
     runtime(&cli.command).context("the runtime cannot be started")?.block_on(dispatch(&context, cli.command))
 }
 
+/// How many threads wait for the disk or the kernel at once.
+const BLOCKING_MOST: usize = 32;
+
 /// Daemons and passes do many things at once; everything else is over before a second thread would pay.
 fn runtime(command: &Command) -> std::io::Result<Runtime> {
     let many = match command {
@@ -88,6 +91,8 @@ fn runtime(command: &Command) -> std::io::Result<Runtime> {
         Command::Config(_) | Command::Doctor(_) | Command::Completions { .. } => false,
     };
     let mut builder = if many { Builder::new_multi_thread() } else { Builder::new_current_thread() };
+    // Each that was ever used at once costs memory for a while.
+    builder.max_blocking_threads(BLOCKING_MOST);
     builder.enable_all().build()
 }
 

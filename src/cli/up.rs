@@ -28,7 +28,7 @@ const READY: Duration = Duration::from_secs(15);
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// How often it is looked whether the runner is still there.
-const LOOK_AGAIN: Duration = Duration::from_secs(5);
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// The log of a runner that this starts, in the state folder.
 const LOG: &str = "runner.log";
@@ -89,6 +89,9 @@ async fn until_ready(context: &Context, tools: &Tools, local: &Runner) -> anyhow
     loop {
         match (health(tools, local).await, &mut started) {
             (Ok(health), _) if health.origin.ready => {
+                if started.is_none() {
+                    tell_of_the_old_one(local, health.pid);
+                }
                 watch(started);
                 return Ok(());
             }
@@ -106,13 +109,25 @@ async fn until_ready(context: &Context, tools: &Tools, local: &Runner) -> anyhow
     }
 }
 
+/// Says that a runner was found, since that one does not know what was changed in the settings meanwhile.
+fn tell_of_the_old_one(local: &Runner, pid: Option<u32>) {
+    let pid = pid.map_or_else(|| "its process".to_owned(), |pid| format!("process {pid}"));
+    output::remark(format_args!(
+        "Runner {} was running already, with the settings it was started with. To let new ones take effect, end {pid}: it \
+         is started again, and its engines go on.",
+        local.id
+    ));
+}
+
 /// Waits for the process of a runner that this started, so that nothing of it is left when it ends.
 fn watch(started: Option<(Child, PathBuf)>) {
     let Some((mut child, _)) = started else { return };
     tracing::info!(pid = child.id(), "started the runner");
     tokio::spawn(async move {
-        let status = child.wait().await;
-        tracing::warn!(?status, "the runner has ended");
+        match child.wait().await {
+            Ok(status) => tracing::warn!(%status, "the runner has ended"),
+            Err(error) => tracing::warn!(%error, "the runner cannot be waited for"),
+        }
     });
 }
 

@@ -1,5 +1,6 @@
 //! One engine's state under one lock: every question whether it may be stopped is decided here.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,9 @@ use crate::time::Ms;
 
 /// How many bytes an engine's own id of its conversation may have; a longer one is ignored.
 const CONVERSATION_MOST: usize = 256;
+
+/// How many ids of messages are remembered.
+const MESSAGES_MOST: usize = 64;
 
 /// How far an engine's life has come, for those who wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -115,6 +119,9 @@ pub(crate) struct Saved {
     /// The turn was interrupted since it stalled.
     #[serde(default)]
     stall_answered: bool,
+    /// The ids of the last messages that it has.
+    #[serde(default)]
+    messages: VecDeque<Id>,
 }
 
 /// What the lock guards.
@@ -153,6 +160,8 @@ pub(crate) struct Facts {
     pub(crate) stall_answered: bool,
     /// It may have said things that this runner has not read, since its shim was not met or what it logged is long.
     pub(crate) unread: bool,
+    /// The ids of the last messages that it has, or that are on their way to it.
+    pub(crate) messages: VecDeque<Id>,
     /// It has said something that was not read yet.
     pub(crate) behind: bool,
 }
@@ -180,6 +189,7 @@ impl Engine {
             farewell: (String::new(), false),
             stall_answered: false,
             unread: false,
+            messages: VecDeque::new(),
             behind: false,
         };
         let session = Self {
@@ -258,6 +268,7 @@ impl Engine {
         }
         facts.errors = saved.errors;
         facts.stall_answered = saved.stall_answered;
+        facts.messages = saved.messages;
         facts.adapter.restore(&saved.adapter);
         true
     }
@@ -376,8 +387,8 @@ impl Engine {
 /// Writes down what a shim is to keep of an engine that does what `doings` says.
 #[must_use]
 pub(crate) fn saved(facts: &Facts, doings: Doings) -> String {
-    let (errors, stall_answered) = (facts.errors, facts.stall_answered);
-    let saved = Saved { doings, adapter: facts.adapter.save(), errors, stall_answered };
+    let (errors, stall_answered, messages) = (facts.errors, facts.stall_answered, facts.messages.clone());
+    let saved = Saved { doings, adapter: facts.adapter.save(), errors, stall_answered, messages };
     // Plain data with text keys: nothing of it can fail to be written.
     serde_json::to_string(&saved).unwrap_or_default()
 }
@@ -394,6 +405,18 @@ pub(crate) fn is_for(asked: Option<&str>, owner: Option<&str>) -> bool {
 }
 
 impl Facts {
+    /// Writes a person's message; none when one of this id was taken before, which then changes nothing.
+    pub(crate) fn message(&mut self, text: &str, id: &Id) -> Option<Exchange> {
+        if self.messages.contains(id) {
+            return None;
+        }
+        self.messages.push_back(id.clone());
+        if self.messages.len() > MESSAGES_MOST {
+            self.messages.pop_front();
+        }
+        Some(self.adapter.message(text))
+    }
+
     /// Returns what the engine is doing; all of it is unknown while there may be more to be read.
     #[must_use]
     pub(crate) fn state(&self, now: Ms, stall_after: Ms) -> EngineState {

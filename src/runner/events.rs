@@ -76,11 +76,29 @@ impl Runner {
         Ok(Source::Ended(Box::new(ended)))
     }
 
+    /// Returns the cursor, if a line ends there, or nobody knows any more what was there.
+    async fn at_a_line(&self, request: &EventsRequest, (folder, cursor): (PathBuf, u64)) -> Result<u64, Refusal> {
+        let Some(before) = cursor.checked_sub(1) else { return Ok(cursor) };
+        let read = files::aside(move || {
+            let is_end = output::head(&folder)?.is_none_or(|head| head == cursor);
+            Ok((is_end, output::read(&folder, before, 1)?))
+        });
+        let read = read.await.map_err(|error| Refusal::internal(format!("the output cannot be read: {error}")))?;
+        match read {
+            (false, Piece::Bytes(byte)) if byte != b"\n" => {
+                let message = format!("the cursor {cursor} lies inside a line; only ids of events are cursors");
+                Err(Refusal::bad(message).about(&request.session_id, 0))
+            }
+            _ => Ok(cursor),
+        }
+    }
+
     /// Returns where the client goes on, unless that is where no output ever was.
     async fn cursor(&self, request: &EventsRequest, source: &Source) -> Result<u64, Refusal> {
         let cursor = request.cursor.unwrap_or(0);
         let (folder, _) = self.output_of(source);
-        let head = files::aside(move || output::head(&folder)).await;
+        let looking = folder.clone();
+        let head = files::aside(move || output::head(&looking)).await;
         let head = head.map_err(|error| Refusal::internal(format!("the output cannot be read: {error}")))?;
         let head = match (head, source) {
             // Nothing of it is kept any more, so nobody knows how far it went.
@@ -88,7 +106,7 @@ impl Runner {
             (head, _) => head.unwrap_or(0),
         };
         if cursor <= head {
-            return Ok(cursor);
+            return self.at_a_line(request, (folder, cursor)).await;
         }
         let message = format!("the cursor {cursor} lies behind the end of the output, which is {head}");
         let refusal = Refusal::new(StatusCode::RANGE_NOT_SATISFIABLE, "bad_request", message);

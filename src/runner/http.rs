@@ -5,8 +5,8 @@ use std::any::Any;
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{DefaultBodyLimit, FromRequest, FromRequestParts, Query, Request, State};
-use axum::http::StatusCode;
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router, middleware};
@@ -114,7 +114,14 @@ async fn find(State(runner): State<Runner>, Asked(request): Asked<FindRequest>) 
     answered(runner, found)
 }
 
-async fn events(State(runner): State<Runner>, Asked(request): Asked<EventsRequest>) -> Response {
+async fn events(
+    State(runner): State<Runner>,
+    headers: HeaderMap,
+    Asked(mut request): Asked<EventsRequest>,
+) -> Response {
+    // What comes back by itself, as a browser's source of events does, says so in a header.
+    let last = headers.get("Last-Event-ID").and_then(|id| id.to_str().ok()?.parse().ok());
+    request.cursor = last.or(request.cursor);
     if let Err(refusal) = runner.knows_its_engines() {
         return Refused(runner, refusal).into_response();
     }

@@ -81,7 +81,18 @@ impl Runner {
         let known = self.settings().engines.get(&request.engine).filter(|spec| spec.is_here());
         known.cloned().ok_or_else(|| {
             let names = self.settings().engines_here();
-            let message = format!("this runner has no engine {:?}; it has {}", request.engine, listed(&names));
+            let message = match self.settings().engines.get(&request.engine).and_then(|spec| spec.command.first()) {
+                Some(program) => format!(
+                    "the program {program:?} of the engine {:?} is not found on the runner's machine; it has {}",
+                    request.engine,
+                    listed(&names)
+                ),
+                None => format!(
+                    "this runner has no engine {:?}, or did not when it was started; it has {}",
+                    request.engine,
+                    listed(&names)
+                ),
+            };
             let refusal = Refusal::new(StatusCode::BAD_REQUEST, "unknown_engine", message);
             Refusal { engines: names, ..refusal.about(&request.session_id, request.generation) }
         })

@@ -33,6 +33,7 @@ impl Runner {
         let turns = session.turns();
         let wait = request.wait;
         let taken = self.deliver(&session, request).await;
+        let again = matches!(taken, Ok(Taken::Again));
         {
             let mut facts = session.facts();
             facts.messages_on_their_way -= 1;
@@ -41,11 +42,17 @@ impl Runner {
             }
         }
         taken?;
-        let turn = if wait { Some(self.await_turn(&session, turns).await) } else { None };
+        // The turn of a message that was taken before may be over by now, and no other end is to be waited for then.
+        let over = again && !session.facts().doings.in_turn();
+        let turn = match (wait, over) {
+            (false, _) => None,
+            (true, true) => Some(TurnOutcome::Over),
+            (true, false) => Some(self.await_turn(&session, turns).await),
+        };
         Ok(SessionAnswer { turn, ..self.plain_answer(&id, generation) })
     }
 
-    async fn deliver(&self, session: &Engine, request: MessageRequest) -> Result<(), Refusal> {
+    async fn deliver(&self, session: &Engine, request: MessageRequest) -> Result<Taken, Refusal> {
         let (id, generation) = (&request.session_id, request.generation);
         let in_time = tokio::time::timeout(TAKEN_WITHIN, async {
             session.can_be_told().await;
@@ -55,7 +62,7 @@ impl Runner {
             Ok(taken.await)
         });
         match in_time.await {
-            Ok(Ok(Ok(result))) => understood(session, result, (id, generation)).await,
+            Ok(Ok(Ok(result))) => understood(session, result, (id, generation)).await.map(|()| result),
             Ok(Ok(Err(_))) => Err(broken(session, id, generation).await),
             Ok(Err(refusal)) => Err(refusal),
             Err(_) => {

@@ -34,9 +34,12 @@ impl Attendant {
     pub(super) async fn run(&mut self, errand: Errand) {
         match errand {
             Errand::Message { text, id, told } => {
-                let exchange = self.session.facts().adapter.message(&text);
-                let once = Once::Message { id: id.unwrap_or_default() };
-                self.write(exchange, Some(once), Told::Sender(told)).await;
+                let id = id.unwrap_or_default();
+                let exchange = self.session.facts().message(&text, &id);
+                match exchange {
+                    Some(exchange) => self.write(exchange, Some(Once::Message { id }), Told::Sender(told)).await,
+                    None => self.await_the_first(id, told).await,
+                }
             }
             Errand::Clear { told } => {
                 let exchange = self.session.facts().adapter.clear();
@@ -137,12 +140,29 @@ impl Attendant {
         }
     }
 
+    /// Answers for a message that came before: once the first one is taken, as far as that is still open.
+    async fn await_the_first(&mut self, id: Id, told: oneshot::Sender<Taken>) {
+        let first = self.waiting.values().find_map(|waiting| match &waiting.order {
+            Order::Write { text, once: Some(Once::Message { id: known }), .. } if *known == id => Some(text.clone()),
+            _ => None,
+        });
+        match first {
+            Some(text) => {
+                let same = Exchange { events: Vec::new(), write: vec![text] };
+                self.write_with(same, Some(Once::Message { id }), None, Told::Sender(told)).await;
+            }
+            None => drop(told.send(Taken::Again)),
+        }
+    }
+
     pub(super) fn taken(&mut self, seq: u64, result: Taken) {
         let Some(waiting) = self.waiting.remove(&seq) else { return };
         let done = matches!(result, Taken::Written | Taken::Again);
         if done {
             // Before anything that the engine answers is read: it comes later on the same connection.
             self.session.heard(&waiting.events, self.now());
+        } else if let Order::Write { once: Some(Once::Message { id }), .. } = &waiting.order {
+            self.session.facts().messages.retain(|known| known != id);
         }
         match waiting.told {
             Told::Nobody => {}

@@ -52,11 +52,16 @@ impl Input {
         }
     }
 
+    /// Returns whether a text of this mark was accepted before.
+    #[must_use]
+    pub(crate) fn knows(&self, once: Option<&Once>) -> bool {
+        once.is_some_and(|once| matches!(self.accepted.knows(once), Known::Before))
+    }
+
     /// Takes a text. The answer is none while it waits, else final; `Again` and none mean that it was accepted.
     pub(crate) fn offer(&mut self, seq: u64, text: String, once: Option<Once>) -> Option<Taken> {
-        match once.as_ref().map_or(Known::New, |once| self.accepted.knows(once)) {
-            Known::New => {}
-            Known::Before => return self.again(seq, once.as_ref()),
+        if self.knows(once.as_ref()) {
+            return self.again(seq, once.as_ref());
         }
         if self.closed {
             return Some(Taken::Closed);

@@ -61,10 +61,11 @@ impl Shim {
 
     fn write(&mut self, seq: u64, text: String, once: Option<Once>, note: Option<Note>) -> Option<(u64, Taken)> {
         let Some(engine) = &mut self.engine else { return Some((seq, Taken::Closed)) };
+        // What is asked for again changes nothing: its own note came with it the first time.
+        let fresh = !engine.input.knows(once.as_ref());
         let answer = engine.input.offer(seq, text, once);
-        let accepted = matches!(answer, None | Some(Taken::Again));
         // In the same step: no connection can end between the two.
-        if let Some(note) = note.filter(|_| accepted) {
+        if let Some(note) = note.filter(|_| fresh && answer.is_none()) {
             self.keep(note);
         }
         answer.map(|result| (seq, result))

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use sexton::runner::AdapterKind;
 
 use crate::support::runner::TestRunner;
 
@@ -52,6 +53,24 @@ async fn a_message_that_is_sent_again_is_written_once() {
     runner.say("s1", "last").await;
     let mut events = runner.listen("s1", "cursor=0").await;
     assert_eq!((events.line().await, events.line().await), ("hello".to_owned(), "last".to_owned()));
+    runner.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_that_is_sent_again_begins_no_turn_and_waits_for_none() {
+    let runner = TestRunner::start_with(|settings| {
+        let agent = &mut settings.engines.get_mut("sample").unwrap();
+        agent.adapter = AdapterKind::Acp;
+    })
+    .await;
+    runner.sample("s1", &["acp"]).await;
+    let body = json!({"session_id": "s1", "generation": 1, "text": "hello", "message_id": "m-1", "wait": true});
+    for _ in 0..3 {
+        let (status, answer) = runner.post("messages", body.clone()).await;
+        assert_eq!((status, &answer["turn"]), (200, &json!("over")), "{answer}");
+        let one = runner.list().await["tracked"][0].clone();
+        assert_eq!(one["generating"], false, "what was taken before changes nothing: {one}");
+    }
     runner.stop().await;
 }
 

@@ -39,7 +39,7 @@ fn a_note_is_kept_with_what_was_accepted_and_not_with_what_was_not() {
     assert_eq!(line.write(2, "a", &with("again", "m-1")), "again");
     line.order("write", &json!({"seq": 3, "text": "x".repeat(16 << 20)}));
     assert_eq!(line.write(4, "b", &with("full", "m-2")), "full");
-    assert_eq!(house.meet().1["note"]["state"], "again");
+    assert_eq!(house.meet().1["note"]["state"], "first", "what is asked for again changes nothing");
     let (mut line, hello) = house.meet();
     assert_eq!(hello["messages"], 1);
     line.order("keep", &json!({"note": {"offset": 2, "state": "x".repeat((1 << 20) + 1)}}));
