@@ -1,13 +1,15 @@
 //! The daemon that owns the engines of one machine. The map, in reading order:
 //!
 //! - [`settings`] what it is told; `state_dir` the folder that is its own; [`Runner::open`] below
-//! - `http` and `auth`: the routes of `/coding`; `verbs`, `start` and `stop` what they do
+//! - `http` and `auth`: the routes of `/coding`; `verbs`, `start`, `stop`, `talk` and `events` what they do
 //! - `engine` one engine under one lock; `doings` what it is doing, pure; `engines` how each kind speaks
-//! - `link` and `pump` talk with [`shim`], the parent of each engine; `life` follows one engine to its recorded end
+//! - `attend` speaks with [`shim`], the parent of each engine, over a `link`, and reads its log by `output`; `listeners`
+//!   who reads along; `life` the engine's end, up to its record
+//! - `watch` what the runner does of its own accord; `heard` when a worker was last there
 //! - `recover` what an earlier life of the runner left; `survivors` what a killed shim left
 //! - `records`, `intents`, `files` what is on disk; `process`, `usage` what the kernel shows
 //! - [`bridge`] gives a server of OpenCode lines to speak
-//! - [`sample`] small engines for a demonstration
+//! - [`sample`] and `sample_agent`: small engines for a demonstration
 //!
 //! An engine is called gone only when the kernel says that nothing of it is left, and that is on disk.
 

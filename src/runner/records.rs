@@ -191,7 +191,7 @@ pub(crate) fn remove(dir: &StateDir, mut keys: Vec<Key>) -> Vec<Key> {
     keys
 }
 
-/// Removes what ended engines had written, once it is older than `kept` or nothing else is known of the engine.
+/// Removes what ended engines had written, but for what `keep` names.
 ///
 /// # Errors
 /// When the folder cannot be read.
@@ -228,12 +228,12 @@ fn path_of(dir: &StateDir, id: &Id, generation: i64) -> PathBuf {
     dir.ended().join(format!("{id}.{generation}.json"))
 }
 
-fn key_of(path: &Path) -> Option<(Id, i64)> {
+fn key_of(path: &Path) -> Option<Key> {
     let (id, generation) = path.file_name()?.to_str()?.strip_suffix(".json")?.split_once('.')?;
     Some((id.parse().ok()?, generation.parse().ok()?))
 }
 
-fn read(path: &Path, key: &(Id, i64)) -> Result<Record, String> {
+fn read(path: &Path, key: &Key) -> Result<Record, String> {
     let record: Record = files::read_json(path).map_err(|error| error.to_string())?.ok_or("it is gone")?;
     if (&record.ended.session_id, record.ended.generation) != (&key.0, key.1) {
         return Err("it speaks of another engine than its name".to_owned());
@@ -248,7 +248,7 @@ fn read(path: &Path, key: &(Id, i64)) -> Result<Record, String> {
 fn replace(
     dir: &StateDir,
     path: &Path,
-    (id, generation): &(Id, i64),
+    (id, generation): &Key,
     (why, clock): (&str, &dyn Clock),
     damaged: &mut Vec<String>,
 ) -> io::Result<Record> {

@@ -61,6 +61,14 @@ pub struct Settings {
     pub clock: Arc<dyn Clock>,
 }
 
+impl Settings {
+    /// Returns the engines that are on this machine.
+    #[must_use]
+    pub fn engines_here(&self) -> Vec<String> {
+        self.engines.iter().filter(|(_, spec)| spec.is_here()).map(|(name, _)| name.clone()).collect()
+    }
+}
+
 /// How long a stream of events, or whoever listens to it, may be silent; no setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamLimits {
@@ -165,6 +173,20 @@ impl EngineSpec {
     }
 }
 
+impl Default for EngineSpec {
+    fn default() -> Self {
+        let adapter = AdapterKind::Lines;
+        Self {
+            adapter,
+            command: Vec::new(),
+            env: BTreeMap::new(),
+            resume: Vec::new(),
+            pass_env: Vec::new(),
+            stop: None,
+        }
+    }
+}
+
 /// Returns the program of the shims: the small one where it lies beside `sexton`, else a mode of that itself.
 #[must_use]
 pub fn shim_program(sexton: &Path) -> Vec<String> {
@@ -184,25 +206,4 @@ pub fn find_program(program: &str) -> Option<PathBuf> {
     }
     let folders = std::env::var_os("PATH")?;
     std::env::split_paths(&folders).map(|folder| folder.join(program)).find(|path| runs(path))
-}
-impl Settings {
-    /// Returns the engines that are on this machine.
-    #[must_use]
-    pub fn engines_here(&self) -> Vec<String> {
-        self.engines.iter().filter(|(_, spec)| spec.is_here()).map(|(name, _)| name.clone()).collect()
-    }
-}
-
-impl Default for EngineSpec {
-    fn default() -> Self {
-        let adapter = AdapterKind::Lines;
-        Self {
-            adapter,
-            command: Vec::new(),
-            env: BTreeMap::new(),
-            resume: Vec::new(),
-            pass_env: Vec::new(),
-            stop: None,
-        }
-    }
 }

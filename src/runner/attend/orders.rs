@@ -144,7 +144,13 @@ impl Attendant {
     async fn await_the_first(&mut self, id: Id, told: oneshot::Sender<Taken>) {
         let first = self.waiting.values().find_map(|waiting| match &waiting.order {
             Order::Write { text, once: Some(Once::Message { id: known }), .. } if *known == id => Some(text.clone()),
-            _ => None,
+            Order::Write { .. }
+            | Order::Start(_)
+            | Order::Keep { .. }
+            | Order::Interrupt
+            | Order::Stop { .. }
+            | Order::Hurry
+            | Order::Leave => None,
         });
         match first {
             Some(text) => {

@@ -1,47 +1,25 @@
 //! `POST /coding/start`: one engine per session, however many ask at once.
 
-use std::collections::BTreeMap;
+mod check;
+mod spec;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::StatusCode;
 
-use crate::protocol::{Ended, SessionAnswer, StartRequest, variable};
+use crate::protocol::{Ended, SessionAnswer, StartRequest};
 use crate::runner::attend::Attendant;
 use crate::runner::engine::{Ending, Engine, Plan};
-use crate::runner::engines::{Adapter, AdapterKind, OWN_PROGRAM, Opening, adapter};
+use crate::runner::engines::{AdapterKind, Opening, adapter};
 use crate::runner::intents::{self, StartIntent};
 use crate::runner::link::{Link, NotStarted};
 use crate::runner::refusal::Refusal;
 use crate::runner::settings::EngineSpec;
-use crate::runner::shim::wire::Spec;
-use crate::runner::{Known, Runner, files};
+use crate::runner::start::check::{check, check_owner};
+use crate::runner::{Runner, files};
 use crate::session::Id;
-
-/// The variables that every engine gets from the runner's own environment; nothing else of it reaches an engine.
-const PASSED_ON: [&str; 20] = [
-    "PATH",
-    "HOME",
-    "LANG",
-    "LC_ALL",
-    "LC_CTYPE",
-    "TERM",
-    "USER",
-    "LOGNAME",
-    "SHELL",
-    "TMPDIR",
-    "XDG_*",
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "NO_PROXY",
-    "http_proxy",
-    "https_proxy",
-    "no_proxy",
-    "SSL_CERT_FILE",
-    "SSL_CERT_DIR",
-    "NODE_EXTRA_CA_CERTS",
-];
 
 /// How long a start waits for an engine that has to be greeted; less than a client waits for an answer.
 const READY_WITHIN: Duration = Duration::from_secs(8);
@@ -202,29 +180,6 @@ impl Runner {
         }
     }
 
-    /// Returns what the shim is told to start.
-    fn shim_spec(
-        &self,
-        request: &StartRequest,
-        spec: &EngineSpec,
-        (adapter, opening): (&dyn Adapter, &Opening),
-    ) -> Spec {
-        let mut command = adapter.command(spec, opening);
-        if let Some(program) = command.first_mut().filter(|program| *program == OWN_PROGRAM) {
-            *program = self.settings().program.display().to_string();
-        }
-        command.extend(request.args.iter().cloned());
-        Spec {
-            command,
-            env: self.environment(request, spec, adapter),
-            cwd: request.cwd.clone(),
-            graces: spec.stop.unwrap_or(self.settings().graces),
-            output_most: self.settings().output_bytes,
-            segment_bytes: self.settings().segment_bytes,
-            cgroup: self.shared.cgroup.clone(),
-        }
-    }
-
     /// Writes down, in a folder without traces of an earlier engine, that this one is about to be started.
     async fn write_down(&self, request: &StartRequest, adapter: AdapterKind) -> Result<PathBuf, Refusal> {
         let folder = self.dir().session(&request.session_id);
@@ -286,66 +241,11 @@ impl Runner {
         let refusal = Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "start_failed", message);
         Refusal { reason: Some(ended.reason.clone()), ..refusal.about(&ended.session_id, ended.generation) }
     }
-
-    fn environment(
-        &self,
-        request: &StartRequest,
-        spec: &EngineSpec,
-        adapter: &dyn Adapter,
-    ) -> BTreeMap<String, String> {
-        let more = spec.pass_env.iter().map(String::as_str);
-        let patterns: Vec<&str> =
-            PASSED_ON.into_iter().chain(adapter.passes_on().iter().copied()).chain(more).collect();
-        let passed = |name: &str| patterns.iter().any(|pattern| fits(name, pattern));
-        let mut env: BTreeMap<String, String> = std::env::vars_os()
-            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-            .filter(|(name, _)| passed(name))
-            .collect();
-        env.extend(adapter.env());
-        env.extend(spec.env.clone());
-        env.extend(request.env.clone());
-        // Last, so that nothing can pass itself off as another session's.
-        env.insert(variable::SESSION_ID.to_owned(), request.session_id.to_string());
-        env.insert(variable::RUNNER_ID.to_owned(), self.settings().runner_id.to_string());
-        env.insert(variable::RUNNER_MARK.to_owned(), self.dir().mark.clone());
-        env
-    }
-}
-
-/// Refuses a start that would reach another owner's session or conversation, exactly as if nothing were known of it, and
-/// one of a conversation that another session's engine holds: no engine guards its own against a second process.
-fn check_owner(known: &Known, request: &StartRequest) -> Result<(), Refusal> {
-    let (id, generation) = (&request.session_id, request.generation);
-    let strange = |owner: &Option<String>| *owner != request.owner_id;
-    let living = known.sessions.get(id).is_some_and(|session| strange(&session.owner_id));
-    let ended = known.records.newest(id).is_some_and(|record| strange(&record.owner_id));
-    if living || ended {
-        return Err(Refusal::not_tracked(id, generation));
-    }
-    let Some(conversation) = request.engine_session_id.as_deref() else { return Ok(()) };
-    let living = known.holders(conversation).any(|holder| strange(&holder.owner_id));
-    let ended = known.records.of_conversation(conversation).any(|record| strange(&record.owner_id));
-    if living || ended {
-        return Err(Refusal::not_tracked(id, generation));
-    }
-    match known.holders(conversation).find(|holder| holder.id != *id) {
-        Some(holder) => {
-            let message =
-                format!("the conversation {conversation:?} is held by the engine of the session {}", holder.id);
-            Err(Refusal::new(StatusCode::CONFLICT, "in_use", message).about(id, generation))
-        }
-        None => Ok(()),
-    }
 }
 
 fn give_up(session: &Engine, why: String) {
     let ending = Ending { reason: "start_failed".to_owned(), detail: Some(why), ..Ending::default() };
     session.begin_end(&mut session.facts(), ending);
-}
-
-/// Returns whether a variable is meant by a pattern: its name, or its beginning and `*`.
-fn fits(name: &str, pattern: &str) -> bool {
-    pattern.strip_suffix('*').map_or(name == pattern, |beginning| name.starts_with(beginning))
 }
 
 /// Removes what an earlier engine left in its folder: its end must never be taken for this one's.
@@ -354,25 +254,6 @@ fn fresh(folder: &Path) -> std::io::Result<()> {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
-}
-
-fn check(request: &StartRequest) -> Result<(), Refusal> {
-    let named = |message: String| Err(Refusal::bad(message).about(&request.session_id, request.generation));
-    if request.generation < 1 {
-        return named(format!("the generation {} is none: they count from 1", request.generation));
-    }
-    if !Path::new(&request.cwd).is_absolute() {
-        return named(format!("the folder {:?} is not an absolute path", request.cwd));
-    }
-    let names = request.env.keys();
-    if let Some(name) = names.into_iter().find(|name| name.is_empty() || name.contains(['=', '\0'])) {
-        return named(format!("{name:?} is not the name of an environment variable"));
-    }
-    let texts = request.args.iter().chain(request.env.values()).chain([&request.cwd]);
-    if texts.into_iter().any(|text| text.contains('\0')) {
-        return named("a zero byte cannot be handed to a program".to_owned());
-    }
-    Ok(())
 }
 
 fn listed(names: &[String]) -> String {

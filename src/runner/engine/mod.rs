@@ -1,40 +1,28 @@
 //! One engine's state under one lock: every question whether it may be stopped is decided here.
 
+mod facts;
+mod stage;
+
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::protocol::{Ended, EngineExit, EngineState, Told, TrackedSession};
+pub(crate) use facts::{Facts, saved};
+
+use crate::protocol::TrackedSession;
 use crate::runner::doings::Doings;
+use crate::runner::engine::stage::Stage;
 use crate::runner::engines::{Adapter, Event, Exchange};
 use crate::runner::listeners::Listeners;
-use crate::runner::process::Identity;
 use crate::runner::settings::EngineSpec;
-use crate::runner::shim::wire::{Containment, Hello, Taken};
+use crate::runner::shim::wire::{Containment, Taken};
 use crate::session::Id;
 use crate::time::Ms;
 
 /// How many bytes an engine's own id of its conversation may have; a longer one is ignored.
 const CONVERSATION_MOST: usize = 256;
-
-/// How many ids of messages are remembered.
-const MESSAGES_MOST: usize = 64;
-
-/// How far an engine's life has come, for those who wait.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Stage {
-    /// Its shim is on the way.
-    Starting,
-    /// It runs.
-    Running,
-    /// It is being stopped, or left by itself; something of it may be left.
-    Ending,
-    /// Nothing of it is left, and the record of its end is on disk.
-    Gone(Arc<Ended>),
-}
 
 /// Why an engine is ending.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -109,63 +97,6 @@ pub(crate) enum Errand {
     Keep { told: oneshot::Sender<()> },
 }
 
-/// What of an engine's state a shim keeps for the next life of the runner.
-#[derive(Serialize, Deserialize)]
-pub(crate) struct Saved {
-    doings: Doings,
-    adapter: serde_json::Value,
-    /// How many bytes of standard error were heard.
-    errors: u64,
-    /// The turn was interrupted since it stalled.
-    #[serde(default)]
-    stall_answered: bool,
-    /// The ids of the last messages that it has.
-    #[serde(default)]
-    messages: VecDeque<Id>,
-}
-
-/// What the lock guards.
-pub(crate) struct Facts {
-    /// Which start of the session it belongs to.
-    pub(crate) generation: i64,
-    /// Why it is ending; none while it is not.
-    pub(crate) ending: Option<Ending>,
-    /// How it speaks.
-    pub(crate) adapter: Box<dyn Adapter>,
-    /// What it is doing.
-    pub(crate) doings: Doings,
-    /// Its own id of the conversation.
-    pub(crate) engine_session_id: Option<String>,
-    /// Its process.
-    pub(crate) process: Option<Identity>,
-    /// Its shim's process id.
-    pub(crate) shim: Option<i32>,
-    /// How its process ended.
-    pub(crate) exit: Option<EngineExit>,
-    /// Messages that are on their way to it while their senders wait.
-    pub(crate) messages_on_their_way: usize,
-    /// It has lived for long enough to have started.
-    pub(crate) settled: bool,
-    /// What could not be killed so far.
-    pub(crate) stuck: Vec<String>,
-    /// What is wrong with its shim, in one sentence.
-    pub(crate) trouble: Option<String>,
-    /// What holds its process tree together.
-    pub(crate) containment: Containment,
-    /// How many bytes of its standard error were heard.
-    pub(crate) errors: u64,
-    /// What is written to it at the beginning of its stop, and whether it gets SIGINT then.
-    pub(crate) farewell: (String, bool),
-    /// It was interrupted since its turn stalled.
-    pub(crate) stall_answered: bool,
-    /// It may have said things that this runner has not read, since its shim was not met or what it logged is long.
-    pub(crate) unread: bool,
-    /// The ids of the last messages that it has, or that are on their way to it.
-    pub(crate) messages: VecDeque<Id>,
-    /// It has said something that was not read yet.
-    pub(crate) behind: bool,
-}
-
 impl Engine {
     /// Makes the session of an engine that is about to be started; the receiver is for whoever talks with its shim.
     #[must_use]
@@ -189,8 +120,8 @@ impl Engine {
             farewell: (String::new(), false),
             stall_answered: false,
             unread: false,
-            messages: VecDeque::new(),
             behind: false,
+            messages: VecDeque::new(),
         };
         let session = Self {
             id,
@@ -258,19 +189,7 @@ impl Engine {
 
     /// Takes up what an earlier life of the runner saved; false when it cannot be understood.
     pub(crate) fn take_up(&self, state: &str) -> bool {
-        let Ok(saved) = serde_json::from_str::<Saved>(state) else { return false };
-        let mut facts = self.facts();
-        let mute = facts.doings.is_mute();
-        facts.doings = saved.doings;
-        if mute {
-            // How it speaks is not known, whatever an earlier life made of it.
-            facts.doings.fell_mute();
-        }
-        facts.errors = saved.errors;
-        facts.stall_answered = saved.stall_answered;
-        facts.messages = saved.messages;
-        facts.adapter.restore(&saved.adapter);
-        true
+        self.facts().take_up(state)
     }
 
     /// Takes note that there is more output.
@@ -292,81 +211,6 @@ impl Engine {
         self.turns.subscribe()
     }
 
-    /// Marks it as running.
-    pub(crate) fn runs(&self, process: Identity, shim: i32, containment: Containment) {
-        let mut facts = self.facts();
-        (facts.process, facts.shim) = (Some(process), Some(shim));
-        facts.containment = containment;
-        if facts.ending.is_none() {
-            self.stage.send_replace(Stage::Running);
-        }
-    }
-
-    /// Marks it as running under a shim that an earlier life of the runner had started.
-    pub(crate) fn known_to_run(&self, hello: &Hello) {
-        if let Some(engine) = hello.engine {
-            self.runs(engine, hello.shim.pid, hello.containment);
-        }
-    }
-
-    /// Marks it as there, though its shim does not answer.
-    pub(crate) fn is_unreached(&self) {
-        self.stage.send_replace(Stage::Running);
-    }
-
-    /// Marks it as ending, under the lock that the caller holds, unless it is already.
-    pub(crate) fn begin_end(&self, facts: &mut Facts, ending: Ending) -> bool {
-        if facts.ending.is_some() {
-            return false;
-        }
-        facts.ending = Some(ending);
-        self.stage.send_replace(Stage::Ending);
-        true
-    }
-
-    /// Marks it as gone: the record is on disk.
-    pub(crate) fn is_gone(&self, ended: Ended) {
-        self.stage.send_replace(Stage::Gone(Arc::new(ended)));
-    }
-
-    /// Waits until its start has come to something.
-    pub(crate) async fn started(&self) {
-        let mut stage = self.stage.subscribe();
-        let _ = stage.wait_for(|stage| *stage != Stage::Starting).await;
-    }
-
-    /// Waits until messages can be written to it, or it is ending.
-    pub(crate) async fn can_be_told(&self) {
-        let mut told = self.told.subscribe();
-        let ready = async {
-            while !self.facts().adapter.is_ready() {
-                if told.changed().await.is_err() {
-                    break;
-                }
-            }
-        };
-        tokio::select! {
-            () = ready => {}
-            () = self.ends() => {}
-        }
-    }
-
-    /// Waits until it is ending or gone.
-    pub(crate) async fn ends(&self) {
-        let mut stage = self.stage.subscribe();
-        let _ = stage.wait_for(|stage| matches!(stage, Stage::Ending | Stage::Gone(_))).await;
-    }
-
-    /// Waits until nothing of it is left and its record is on disk.
-    pub(crate) async fn gone(&self) -> Option<Arc<Ended>> {
-        let mut stage = self.stage.subscribe();
-        let stage = stage.wait_for(|stage| matches!(stage, Stage::Gone(_))).await.ok()?;
-        match &*stage {
-            Stage::Gone(ended) => Some(Arc::clone(ended)),
-            Stage::Starting | Stage::Running | Stage::Ending => None,
-        }
-    }
-
     /// Returns the element of the tracked set that stands for it, without what its processes cost.
     #[must_use]
     pub(crate) fn tracked(&self, now: Ms, stall_after: Ms) -> TrackedSession {
@@ -384,15 +228,6 @@ impl Engine {
     }
 }
 
-/// Writes down what a shim is to keep of an engine that does what `doings` says.
-#[must_use]
-pub(crate) fn saved(facts: &Facts, doings: Doings) -> String {
-    let (errors, stall_answered, messages) = (facts.errors, facts.stall_answered, facts.messages.clone());
-    let saved = Saved { doings, adapter: facts.adapter.save(), errors, stall_answered, messages };
-    // Plain data with text keys: nothing of it can fail to be written.
-    serde_json::to_string(&saved).unwrap_or_default()
-}
-
 /// Returns whether an engine's own id of its conversation is one that can be shown, kept and put into a command.
 pub(crate) fn is_printable(id: &str) -> bool {
     (1..=CONVERSATION_MOST).contains(&id.len()) && !id.chars().any(char::is_control)
@@ -402,39 +237,6 @@ pub(crate) fn is_printable(id: &str) -> bool {
 #[must_use]
 pub(crate) fn is_for(asked: Option<&str>, owner: Option<&str>) -> bool {
     asked.is_none_or(|asked| owner == Some(asked))
-}
-
-impl Facts {
-    /// Writes a person's message; none when one of this id was taken before, which then changes nothing.
-    pub(crate) fn message(&mut self, text: &str, id: &Id) -> Option<Exchange> {
-        if self.messages.contains(id) {
-            return None;
-        }
-        self.messages.push_back(id.clone());
-        if self.messages.len() > MESSAGES_MOST {
-            self.messages.pop_front();
-        }
-        Some(self.adapter.message(text))
-    }
-
-    /// Returns what the engine is doing; all of it is unknown while there may be more to be read.
-    #[must_use]
-    pub(crate) fn state(&self, now: Ms, stall_after: Ms) -> EngineState {
-        let state = self.doings.state(now, stall_after);
-        let tasks = self.adapter.tells_tasks() || state.background_tasks == Told::Unknown;
-        let state = if tasks { state } else { EngineState { background_tasks: Told::Silent, ..state } };
-        if !self.unread {
-            return state;
-        }
-        EngineState {
-            generating: Told::Unknown,
-            background_tasks: Told::Unknown,
-            awaiting_input: Told::Unknown,
-            stalled: Told::Unknown,
-            idle_ms: Told::Unknown,
-            ..state
-        }
-    }
 }
 
 #[cfg(test)]

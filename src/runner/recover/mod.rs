@@ -3,8 +3,10 @@
 //! A shim that holds its lock holds an engine, whatever else is damaged or does not answer: such a session is tracked, if
 //! need be with a state that nobody can tell. Only where the lock is free is an engine's end recorded.
 
+mod leftovers;
+
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -18,9 +20,9 @@ use crate::runner::engine::{Ending, Engine, Errand, Plan};
 use crate::runner::engines::{Opening, adapter};
 use crate::runner::intents::{self, EndIntent, StartIntent};
 use crate::runner::link::{self, Link, Vacant};
+use crate::runner::recover::leftovers::{Leftover, entries, unreadable};
 use crate::runner::shim::wire::{EXIT, Gone, HELD, Hello};
 use crate::runner::{Runner, files};
-use crate::session::Id;
 
 /// How many folders are looked at side by side.
 const AT_ONCE: usize = 16;
@@ -30,26 +32,6 @@ const ANSWER_WITHIN: Duration = Duration::from_millis(800);
 const SETTLED_WITHIN: Duration = Duration::from_secs(5);
 /// How often a folder that cannot be read is tried again.
 const READ_AGAIN: Duration = Duration::from_secs(1);
-
-/// A session's folder without an end record.
-struct Leftover {
-    id: Id,
-    generation: i64,
-    folder: PathBuf,
-    start: Result<StartIntent, String>,
-    end: Option<EndIntent>,
-}
-
-/// What an entry among the sessions' folders is.
-enum Found {
-    Leftover(Box<Leftover>),
-    /// Its engine is held by now.
-    Held,
-    /// Its engine of this generation is recorded, or never came to be.
-    Needless(Option<(Id, i64)>),
-    /// No session's folder.
-    Strange,
-}
 
 impl Runner {
     /// Takes up what an earlier life left, then says that the runner is ready.
@@ -98,55 +80,6 @@ impl Runner {
             Err(error) => return Some(unreadable(&folder, &error)),
         }
         None
-    }
-
-    /// Clears away what is not needed, and returns what is left of an engine.
-    fn sort_out(&self, folder: &Path) -> io::Result<Option<Leftover>> {
-        match self.look_for(folder)? {
-            Found::Leftover(leftover) => return Ok(Some(*leftover)),
-            Found::Held => {}
-            Found::Needless(recorded) => {
-                let cleared = match recorded {
-                    Some((id, generation)) => self.clear_folder(folder, &id, generation),
-                    None => std::fs::remove_dir_all(folder),
-                };
-                if let Err(error) = cleared {
-                    tracing::warn!(folder = %folder.display(), %error, "an ended session's folder is in the way");
-                }
-            }
-            Found::Strange => self.set_aside(folder, "it is no session's folder"),
-        }
-        Ok(None)
-    }
-
-    fn look_for(&self, folder: &Path) -> io::Result<Found> {
-        let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let is_folder = std::fs::symlink_metadata(folder)?.is_dir();
-        let Some(id) = name.parse::<Id>().ok().filter(|_| is_folder) else { return Ok(Found::Strange) };
-        if self.session(&id).is_some() {
-            return Ok(Found::Held);
-        }
-        let started = intents::read_start(folder)?;
-        let vacant = link::vacant(folder).is_some();
-        let (generation, start) = match started {
-            Some(started) => started,
-            None if vacant => return Ok(Found::Needless(None)),
-            // Somebody holds an engine here, whatever became of the record of its start.
-            None => (1, Err("it is gone".to_owned())),
-        };
-        if vacant && self.known().records.get(&id, generation).is_some() {
-            return Ok(Found::Needless(Some((id, generation))));
-        }
-        let end = intents::read_end(folder).filter(|intent| intent.generation == generation);
-        Ok(Found::Leftover(Box::new(Leftover { id, generation, folder: folder.to_owned(), start, end })))
-    }
-
-    fn set_aside(&self, path: &Path, why: &str) {
-        let sentence = match self.dir().quarantine(path, why, self.settings().clock.now()) {
-            Ok(sentence) => sentence,
-            Err(error) => format!("{} cannot be set aside: {error}", path.display()),
-        };
-        self.damaged().push(sentence);
     }
 
     /// Holds the engine again where its shim is at work, and else records its end.
@@ -275,14 +208,6 @@ impl Runner {
         }
         drop((vacant, keep_damaged));
     }
-
-    /// Keeps a folder with a damaged record for a person, under the folder's own name beside it.
-    fn copy_aside(&self, folder: &Path, why: &str) {
-        let damaged = std::fs::read_dir(folder).into_iter().flatten().flatten();
-        for entry in damaged.filter(|entry| entry.file_name().to_string_lossy().starts_with("start.")) {
-            self.set_aside(&entry.path(), why);
-        }
-    }
 }
 
 fn end_of(leftover: &Leftover, proven: bool, rebooted: bool, never_held: bool) -> Ending {
@@ -308,74 +233,5 @@ fn opening(leftover: &Leftover) -> Opening {
     }
 }
 
-fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    std::fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect()
-}
-
-fn unreadable(path: &Path, error: &io::Error) -> String {
-    format!("{} cannot be read, so it is not known which engines are there: {error}", path.display())
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::protocol::ListRequest;
-    use crate::runner::Settings;
-
-    async fn until(what: impl Fn() -> bool) {
-        while !what() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    }
-
-    /// Puts something in the place of `folder` that nobody can read as one, and returns where it is kept meanwhile.
-    fn hide(folder: &Path) -> PathBuf {
-        let aside = folder.with_extension("aside");
-        std::fs::rename(folder, &aside).unwrap();
-        std::fs::write(folder, "no folder").unwrap();
-        aside
-    }
-
-    #[tokio::test]
-    async fn a_folder_of_sessions_that_cannot_be_read_is_not_an_empty_one() {
-        let home = tempfile::tempdir().unwrap();
-        let runner = Runner::open(Settings::in_home(home.path())).unwrap();
-        let sessions = runner.dir().sessions();
-        let aside = hide(&sessions);
-        std::fs::create_dir(aside.join("s1")).unwrap();
-        std::fs::write(aside.join("s1/start.3.json"), "damaged").unwrap();
-        let shutdown = CancellationToken::new();
-        let recovering = tokio::spawn({
-            let (runner, shutdown) = (runner.clone(), shutdown.clone());
-            async move { runner.recover(&shutdown).await }
-        });
-        until(|| !runner.damaged().is_empty()).await;
-        assert!(!runner.is_ready());
-        assert!(runner.damaged().iter().all(|sentence| sentence.starts_with(&sessions.display().to_string())));
-        assert!(!runner.list(ListRequest::default()).await.complete);
-
-        std::fs::remove_file(&sessions).unwrap();
-        std::fs::rename(&aside, &sessions).unwrap();
-        recovering.await.unwrap();
-        assert!(runner.is_ready());
-        until(|| runner.known().records.get(&"s1".parse().unwrap(), 3).is_some()).await;
-    }
-
-    #[tokio::test]
-    async fn a_runner_that_never_became_ready_still_stops() {
-        let home = tempfile::tempdir().unwrap();
-        let runner = Runner::open(Settings::in_home(home.path())).unwrap();
-        hide(&runner.dir().sessions());
-        let shutdown = CancellationToken::new();
-        shutdown.cancel();
-        runner.recover(&shutdown).await;
-        assert!(!runner.is_ready());
-    }
-
-    #[test]
-    fn a_folder_that_cannot_be_read_is_not_one_without_a_start() {
-        let home = tempfile::tempdir().unwrap();
-        assert!(intents::read_start(home.path()).unwrap().is_none());
-        assert!(intents::read_start(&home.path().join("nowhere")).is_err());
-    }
-}
+mod tests;

@@ -5,33 +5,24 @@
 //! [`may_stop`] allows it by the limits sent. That is decided twice: before the intent is written, so that
 //! refusals cost nothing, and after it, since the disk took its time.
 
+mod answers;
+mod condition;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::policy::engine::{EngineSays, may_stop};
 use crate::protocol::{Because, EndAnswer, EndMode, EndOutcome, EndRequest, Ended, EngineState, StopLimits};
-use crate::runner::engine::{Ending, Engine, Facts, is_for};
+use crate::runner::engine::{Ending, Engine, Facts};
 use crate::runner::engines::Interrupt;
 use crate::runner::intents::{self, EndIntent};
 use crate::runner::refusal::Refusal;
+use crate::runner::stop::condition::{Condition, check};
 use crate::runner::{Runner, files, usage};
-use crate::session::Id;
-use crate::time::{HOUR, MINUTE, Ms, SECOND};
+use crate::time::{MINUTE, Ms, SECOND};
 
 /// How old the answer that a stop rests on may be, on a clock that runs on in sleep.
 pub(crate) const STAMP_FRESH: Ms = MINUTE;
-/// The longest limit of a stop that makes sense: ten years.
-const LIMIT_MOST: Ms = 10 * 365 * 24 * HOUR;
-
-/// What must be true of an engine that is to be stopped.
-enum Condition {
-    /// Nothing but its generation: a person's explicit wish.
-    Force,
-    /// It is as idle as the limits say, and the answer that says so is fresh.
-    IfIdle { limits: StopLimits, stamp: String },
-    /// It is as idle as the limits say, by what the runner itself knows at this moment.
-    Own { limits: StopLimits },
-}
 
 /// What the lock said.
 enum Decision {
@@ -215,69 +206,6 @@ impl Runner {
         let age = self.settings().clock.elapsed().saturating_sub(elapsed);
         epoch == self.epoch() && (0..=STAMP_FRESH).contains(&age)
     }
-
-    fn record(&self, id: &Id, generation: i64, owner: Option<&str>) -> Option<Ended> {
-        let known = self.known();
-        let record = known.records.get(id, generation).filter(|it| is_for(owner, it.owner_id.as_deref()));
-        record.map(|it| it.told(&*self.settings().clock, &self.shared.boot_id))
-    }
-
-    /// Answers for a session that has no engine here, as far as the owner may know.
-    fn ended_before(&self, request: &EndRequest) -> EndAnswer {
-        let owner = request.owner_id.as_deref();
-        if let Some(ended) = self.record(&request.session_id, request.generation, owner) {
-            return self.stopped(EndOutcome::AlreadyStopped, ended);
-        }
-        let known = self.known().records.newest(&request.session_id).cloned();
-        let newest = known.filter(|record| is_for(owner, record.owner_id.as_deref()));
-        match newest.map(|record| record.ended.generation) {
-            Some(highest) if request.generation < highest => EndAnswer {
-                because: Some(Because::Generation),
-                highest_generation: Some(highest),
-                ..self.plain(request, EndOutcome::Refused)
-            },
-            Some(_) | None => self.plain(request, EndOutcome::NotTracked),
-        }
-    }
-
-    /// Returns the highest generation of the session that is known, living or ended.
-    pub(crate) fn highest(&self, id: &Id) -> Option<i64> {
-        let known = self.known();
-        let living = known.sessions.get(id).map(|session| session.facts().generation);
-        living.max(known.records.newest(id).map(|record| record.ended.generation))
-    }
-
-    fn refused(&self, session: &Engine, request: &EndRequest, because: Because, idle_ms: Option<Ms>) -> EndAnswer {
-        let highest = self.highest(&session.id).filter(|_| because == Because::Generation);
-        let plain = self.plain(request, EndOutcome::Refused);
-        EndAnswer { because: Some(because), idle_ms, highest_generation: highest, ..plain }
-    }
-
-    fn stopped(&self, outcome: EndOutcome, ended: Ended) -> EndAnswer {
-        EndAnswer {
-            origin: self.origin(),
-            session_id: ended.session_id.clone(),
-            generation: Some(ended.generation),
-            outcome,
-            because: None,
-            idle_ms: None,
-            highest_generation: None,
-            ended: Some(ended.into()),
-        }
-    }
-
-    fn plain(&self, request: &EndRequest, outcome: EndOutcome) -> EndAnswer {
-        EndAnswer {
-            origin: self.origin(),
-            session_id: request.session_id.clone(),
-            generation: Some(request.generation),
-            outcome,
-            because: None,
-            idle_ms: None,
-            highest_generation: None,
-            ended: None,
-        }
-    }
 }
 
 fn end_intent(session: &Engine, request: &EndRequest, forced: bool) -> EndIntent {
@@ -314,27 +242,6 @@ fn protection(state: &EngineState, limits: &StopLimits) -> Option<Because> {
         EngineSays::Protected { because, .. } => Some(because),
         EngineSays::Undetermined => Some(Because::Active),
     }
-}
-
-/// Returns the condition of a stop; one without all that it needs is refused, and never taken for none.
-fn check(request: &EndRequest) -> Result<Condition, Refusal> {
-    let bad = |message: &str| Err(Refusal::bad(message).about(&request.session_id, request.generation));
-    if !Id::fits(&request.reason) {
-        return bad("the reason is not one word of letters, digits, \"_\" or \"-\"");
-    }
-    match request.mode {
-        EndMode::Force => return Ok(Condition::Force),
-        EndMode::IfIdle => {}
-    }
-    let Some(limits) = request.limits else { return bad("a stop with mode if_idle needs its limits") };
-    let all = [limits.quiet_for_ms, limits.awaiting_for_ms, limits.stalled_for_ms, limits.background_for_ms];
-    if !all.iter().all(|ms| (0..=LIMIT_MOST).contains(ms)) {
-        return bad("a limit of a stop is negative or longer than ten years");
-    }
-    let Some(stamp) = request.stamp.clone() else {
-        return bad("a stop with mode if_idle needs the stamp of the answer it rests on");
-    };
-    Ok(Condition::IfIdle { limits, stamp })
 }
 
 #[cfg(test)]

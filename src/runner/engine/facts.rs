@@ -1,0 +1,132 @@
+//! What is known of one engine: what its lock guards, and what of that its shim keeps for the next life of the runner.
+
+use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
+
+use crate::protocol::{EngineExit, EngineState, Told};
+use crate::runner::doings::Doings;
+use crate::runner::engine::Ending;
+use crate::runner::engines::{Adapter, Exchange};
+use crate::runner::process::Identity;
+use crate::runner::shim::wire::Containment;
+use crate::session::Id;
+use crate::time::Ms;
+
+/// How many ids of messages are remembered.
+const MESSAGES_MOST: usize = 64;
+
+/// What the lock guards.
+pub(crate) struct Facts {
+    /// Which start of the session it belongs to.
+    pub(crate) generation: i64,
+    /// Why it is ending; none while it is not.
+    pub(crate) ending: Option<Ending>,
+    /// How it speaks.
+    pub(crate) adapter: Box<dyn Adapter>,
+    /// What it is doing.
+    pub(crate) doings: Doings,
+    /// Its own id of the conversation.
+    pub(crate) engine_session_id: Option<String>,
+    /// Its process.
+    pub(crate) process: Option<Identity>,
+    /// Its shim's process id.
+    pub(crate) shim: Option<i32>,
+    /// How its process ended.
+    pub(crate) exit: Option<EngineExit>,
+    /// Messages that are on their way to it while their senders wait.
+    pub(crate) messages_on_their_way: usize,
+    /// It has lived for long enough to have started.
+    pub(crate) settled: bool,
+    /// What could not be killed so far.
+    pub(crate) stuck: Vec<String>,
+    /// What is wrong with its shim, in one sentence.
+    pub(crate) trouble: Option<String>,
+    /// What holds its process tree together.
+    pub(crate) containment: Containment,
+    /// How many bytes of its standard error were heard.
+    pub(crate) errors: u64,
+    /// What is written to it at the beginning of its stop, and whether it gets SIGINT then.
+    pub(crate) farewell: (String, bool),
+    /// It was interrupted since its turn stalled.
+    pub(crate) stall_answered: bool,
+    /// It may have said things that this runner has not read, since its shim was not met or what it logged is long.
+    pub(crate) unread: bool,
+    /// It has said something that was not read yet.
+    pub(crate) behind: bool,
+    /// The ids of the last messages that it has, or that are on their way to it.
+    pub(crate) messages: VecDeque<Id>,
+}
+
+/// What of an engine's state a shim keeps for the next life of the runner.
+#[derive(Serialize, Deserialize)]
+struct Saved {
+    doings: Doings,
+    adapter: serde_json::Value,
+    /// How many bytes of standard error were heard.
+    errors: u64,
+    /// The turn was interrupted since it stalled.
+    #[serde(default)]
+    stall_answered: bool,
+    /// The ids of the last messages that it has.
+    #[serde(default)]
+    messages: VecDeque<Id>,
+}
+
+impl Facts {
+    /// Writes a person's message; none when one of this id was taken before, which then changes nothing.
+    pub(crate) fn message(&mut self, text: &str, id: &Id) -> Option<Exchange> {
+        if self.messages.contains(id) {
+            return None;
+        }
+        self.messages.push_back(id.clone());
+        if self.messages.len() > MESSAGES_MOST {
+            self.messages.pop_front();
+        }
+        Some(self.adapter.message(text))
+    }
+
+    /// Returns what the engine is doing; all of it is unknown while there may be more to be read.
+    #[must_use]
+    pub(crate) fn state(&self, now: Ms, stall_after: Ms) -> EngineState {
+        let state = self.doings.state(now, stall_after);
+        let tasks = self.adapter.tells_tasks() || state.background_tasks == Told::Unknown;
+        let state = if tasks { state } else { EngineState { background_tasks: Told::Silent, ..state } };
+        if !self.unread {
+            return state;
+        }
+        EngineState {
+            generating: Told::Unknown,
+            background_tasks: Told::Unknown,
+            awaiting_input: Told::Unknown,
+            stalled: Told::Unknown,
+            idle_ms: Told::Unknown,
+            ..state
+        }
+    }
+
+    /// Takes up what an earlier life of the runner saved; false when it cannot be understood.
+    pub(crate) fn take_up(&mut self, state: &str) -> bool {
+        let Ok(saved) = serde_json::from_str::<Saved>(state) else { return false };
+        let mute = self.doings.is_mute();
+        self.doings = saved.doings;
+        if mute {
+            // How it speaks is not known, whatever an earlier life made of it.
+            self.doings.fell_mute();
+        }
+        self.errors = saved.errors;
+        self.stall_answered = saved.stall_answered;
+        self.messages = saved.messages;
+        self.adapter.restore(&saved.adapter);
+        true
+    }
+}
+
+/// Writes down what a shim is to keep of an engine that does what `doings` says.
+#[must_use]
+pub(crate) fn saved(facts: &Facts, doings: Doings) -> String {
+    let (errors, stall_answered, messages) = (facts.errors, facts.stall_answered, facts.messages.clone());
+    let saved = Saved { doings, adapter: facts.adapter.save(), errors, stall_answered, messages };
+    // Plain data with text keys: nothing of it can fail to be written.
+    serde_json::to_string(&saved).unwrap_or_default()
+}

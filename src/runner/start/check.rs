@@ -1,0 +1,55 @@
+//! Which starts are refused: those that make no sense, and those that would reach what belongs to somebody else.
+
+use std::path::Path;
+
+use axum::http::StatusCode;
+
+use crate::protocol::StartRequest;
+use crate::runner::Known;
+use crate::runner::refusal::Refusal;
+
+/// Refuses a start whose parts no engine could be started from.
+pub(super) fn check(request: &StartRequest) -> Result<(), Refusal> {
+    let named = |message: String| Err(Refusal::bad(message).about(&request.session_id, request.generation));
+    if request.generation < 1 {
+        return named(format!("the generation {} is none: they count from 1", request.generation));
+    }
+    if !Path::new(&request.cwd).is_absolute() {
+        return named(format!("the folder {:?} is not an absolute path", request.cwd));
+    }
+    let names = request.env.keys();
+    if let Some(name) = names.into_iter().find(|name| name.is_empty() || name.contains(['=', '\0'])) {
+        return named(format!("{name:?} is not the name of an environment variable"));
+    }
+    let texts = request.args.iter().chain(request.env.values()).chain([&request.cwd]);
+    if texts.into_iter().any(|text| text.contains('\0')) {
+        return named("a zero byte cannot be handed to a program".to_owned());
+    }
+    Ok(())
+}
+
+/// Refuses a start that would reach another owner's session or conversation, exactly as if nothing were known of it, and
+/// one of a conversation that another session's engine holds: no engine guards its own against a second process.
+pub(super) fn check_owner(known: &Known, request: &StartRequest) -> Result<(), Refusal> {
+    let (id, generation) = (&request.session_id, request.generation);
+    let strange = |owner: &Option<String>| *owner != request.owner_id;
+    let living = known.sessions.get(id).is_some_and(|session| strange(&session.owner_id));
+    let ended = known.records.newest(id).is_some_and(|record| strange(&record.owner_id));
+    if living || ended {
+        return Err(Refusal::not_tracked(id, generation));
+    }
+    let Some(conversation) = request.engine_session_id.as_deref() else { return Ok(()) };
+    let living = known.holders(conversation).any(|holder| strange(&holder.owner_id));
+    let ended = known.records.of_conversation(conversation).any(|record| strange(&record.owner_id));
+    if living || ended {
+        return Err(Refusal::not_tracked(id, generation));
+    }
+    match known.holders(conversation).find(|holder| holder.id != *id) {
+        Some(holder) => {
+            let message =
+                format!("the conversation {conversation:?} is held by the engine of the session {}", holder.id);
+            Err(Refusal::new(StatusCode::CONFLICT, "in_use", message).about(id, generation))
+        }
+        None => Ok(()),
+    }
+}
