@@ -154,6 +154,8 @@ pub(crate) struct Cutter {
     dropped: u64,
     /// Bytes up to the next end of a line belong to a line whose beginning was lost.
     torn: bool,
+    /// Where the last such line ended.
+    whole_from: u64,
 }
 
 /// A longer line is dropped but for the fact that it came.
@@ -172,7 +174,7 @@ impl Cutter {
     /// Begins at the offset `at`, the end of a line.
     #[must_use]
     pub(crate) fn at(at: u64) -> Self {
-        Self { done: at, rest: Vec::new(), dropped: 0, torn: false }
+        Self { done: at, rest: Vec::new(), dropped: 0, torn: false, whole_from: at }
     }
 
     /// Returns up to where whole lines were given out.
@@ -191,6 +193,12 @@ impl Cutter {
     #[must_use]
     pub(crate) fn has_rest(&self) -> bool {
         !self.rest.is_empty() || self.dropped > 0
+    }
+
+    /// Returns where whole lines go on after what was lost; none as long as that has not come yet.
+    #[must_use]
+    pub(crate) fn whole_from(&self) -> Option<u64> {
+        (!self.torn).then_some(self.whole_from)
     }
 
     /// Takes in that everything up to `to` is lost; what follows may be the rest of a line.
@@ -231,6 +239,9 @@ impl Cutter {
         let whole = self.dropped == 0;
         self.dropped = 0;
         let torn = std::mem::take(&mut self.torn);
+        if torn {
+            self.whole_from = self.done;
+        }
         (!torn).then(|| Line { end: self.done, text: whole.then_some(text) })
     }
 }
@@ -318,8 +329,10 @@ mod tests {
         let mut cutter = Cutter::at(0);
         cutter.push(b"lost beg");
         cutter.skip(50);
+        assert_eq!(cutter.whole_from(), None);
         let lines = cutter.push(b"inning\nwhole\n");
         assert_eq!(lines, [Line { end: 63, text: Some(b"whole".to_vec()) }]);
+        assert_eq!(cutter.whole_from(), Some(57));
     }
 
     #[test]
