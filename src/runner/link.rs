@@ -3,7 +3,7 @@
 //! A shim is never this process's child, so that one that was just started and one that an earlier life of the runner
 //! started are handled alike.
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::path::Path;
@@ -15,6 +15,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::process::Command;
 
+use crate::runner::files;
 use crate::runner::process::Identity;
 use crate::runner::shim::wire::{Containment, Hello, LOCK, News, Order, SOCKET, Spec};
 
@@ -168,17 +169,21 @@ async fn connect(folder: &Path) -> io::Result<UnixStream> {
 
 /// A session's folder in which no shim is at work, and none can be while this lives.
 pub(crate) struct Vacant {
-    _lock: Option<File>,
+    _locks: Option<(File, File)>,
 }
 
 /// Returns whether no shim is at work in the folder, and keeps it so; none when one is, or when that cannot be told.
 #[must_use]
 pub(crate) fn vacant(folder: &Path) -> Option<Vacant> {
-    let lock = File::options().write(true).create(true).truncate(false).open(folder.join(LOCK));
-    match lock {
-        Ok(lock) => lock.try_lock().is_ok().then_some(Vacant { _lock: Some(lock) }),
+    let locks = files::lock_folder(folder).and_then(|whole| {
+        let open = File::options().write(true).create(true).truncate(false).open(folder.join(LOCK));
+        let lock = open.map_err(TryLockError::Error)?;
+        lock.try_lock().map(|()| (whole, lock))
+    });
+    match locks {
+        Ok(locks) => Some(Vacant { _locks: Some(locks) }),
         // Without its folder, no shim ever comes to run an engine.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Some(Vacant { _lock: None }),
+        Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::NotFound => Some(Vacant { _locks: None }),
         Err(_) => None,
     }
 }
