@@ -17,6 +17,7 @@ use crate::protocol::EngineExit;
 use crate::runner::doings::Doings;
 use crate::runner::engine::{Ending, Engine, Errand, saved};
 use crate::runner::engines::{Event, Exchange, Interrupt, Opening};
+use crate::runner::intents::EndIntent;
 use crate::runner::link::{self, Link};
 use crate::runner::output::{self, Cutter, Line, Piece, Times};
 use crate::runner::shim::wire::{EXIT, Gone, Hello, News, Note, OUT, Once, Order, Taken};
@@ -71,8 +72,9 @@ pub(crate) struct Attendant {
     stop_told: bool,
     /// The engine has closed its output.
     output_ended: bool,
-    /// The shim was never met by this life of the runner; with what its engine's conversation was opened.
-    opening: Option<Opening>,
+    /// The shim was never met by this life of the runner: with what its engine's conversation was opened, and the stop
+    /// that an earlier life had written down.
+    opening: Option<(Opening, Option<EndIntent>)>,
     /// What the engine does since its stop began; none once nothing is waited for any more.
     parting: Option<Doings>,
     /// When the note is to be brought up to date.
@@ -129,6 +131,11 @@ impl Attendant {
             // It was never told what to start, and nobody tells it any more.
             self.send(&Order::Leave).await;
         }
+        self.catch_up().await;
+    }
+
+    /// Reads all output that is there; only then what the engine does is known again.
+    async fn catch_up(&mut self) {
         while self.is_behind() {
             self.feed().await;
         }
@@ -137,8 +144,8 @@ impl Attendant {
     }
 
     /// Has an engine taken up, as [`Attendant::resume`] does, once its shim answers.
-    pub(crate) fn will_resume(&mut self, opening: Opening) {
-        self.opening = Some(opening);
+    pub(crate) fn will_resume(&mut self, opening: Opening, end: Option<EndIntent>) {
+        self.opening = Some((opening, end));
     }
 
     /// Speaks with the shim until nothing of the engine is left, or until this runner goes.
@@ -300,6 +307,7 @@ impl Attendant {
             }
             Interrupt::Signal => {
                 self.send(&Order::Interrupt).await;
+                self.keep_note().await;
                 let _ = told.send(Taken::Written);
             }
         }
@@ -372,15 +380,24 @@ impl Attendant {
                 let now = self.now();
                 self.session.facts().doings.missed(now);
             }
-            // It is asked again when there is more.
-            Ok(Piece::Nothing) => self.head = at,
+            Ok(Piece::Nothing) => {
+                tracing::error!(session_id = %self.session.id, "output of an engine was removed before it was read");
+                self.lose(at);
+            }
             Err(error) => {
                 tracing::error!(session_id = %self.session.id, %error, "the output of an engine cannot be read");
-                let now = self.now();
-                self.session.facts().doings.missed(now);
-                self.head = at;
+                self.lose(at);
             }
         }
+    }
+
+    /// Takes note that what came behind `at` cannot be read, so nobody knows what it said. It is asked again when there
+    /// is more.
+    fn lose(&mut self, at: u64) {
+        let now = self.now();
+        self.session.facts().doings.missed(now);
+        self.head = at;
+        self.note_soon();
     }
 
     /// Reads one line, and returns whether it changes what has to be remembered.
@@ -460,6 +477,7 @@ impl Attendant {
     /// ever if need be; until it answers, nobody knows what its engine does.
     async fn call_again(&mut self) -> Result<(), Option<Gone>> {
         let mut pause = CALL_AGAIN.0;
+        self.session.facts().unread = true;
         loop {
             let folder = self.folder.clone();
             if files::aside(move || Ok(link::vacant(&folder).is_some())).await.unwrap_or(false) {
@@ -473,15 +491,16 @@ impl Attendant {
             match Link::find(&self.folder).await {
                 Ok((link, hello)) => {
                     match self.opening.take() {
-                        Some(opening) => {
+                        Some((opening, end)) => {
                             self.session.known_to_run(&hello);
+                            self.runner.go_on_stopping(&self.session, Some(&hello), end.as_ref()).await;
                             self.resume(link, hello, &opening).await;
                         }
                         None => {
                             self.link = Some(link);
                             self.greeted(&hello);
-                            self.session.facts().unread = false;
                             self.say_again().await;
+                            self.catch_up().await;
                         }
                     }
                     return Ok(());
