@@ -12,7 +12,7 @@ use axum::http::StatusCode;
 use axum::response::sse::{Event, Sse};
 use futures_util::Stream;
 use serde_json::json;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::protocol::{Ended, EventsRequest};
 use crate::runner::engine::{Engine, is_for};
@@ -27,6 +27,8 @@ use crate::session::Id;
 const CHUNK: usize = 64 * 1024;
 /// How many events may wait for a client.
 const AHEAD: usize = 16;
+/// How many bytes of events may wait for a client; a larger one waits alone.
+const AHEAD_BYTES: u32 = 1024 * 1024;
 
 /// What a client hears: the engine that lives, or the end of the one that does not.
 #[derive(Clone)]
@@ -40,7 +42,11 @@ struct Reader {
     runner: Runner,
     source: Source,
     cutter: Cutter,
-    to: mpsc::Sender<Event>,
+    /// From where on something is not kept any more, until it is known where whole lines go on.
+    gap: Option<u64>,
+    to: mpsc::Sender<(Event, OwnedSemaphorePermit)>,
+    /// How many bytes of events may still wait for the client.
+    room: Arc<Semaphore>,
 }
 
 impl Runner {
@@ -52,11 +58,12 @@ impl Runner {
         let source = self.source(&request)?;
         let cursor = self.cursor(&request, &source).await?;
         let (to, from) = mpsc::channel(AHEAD);
-        let reader = Reader { runner: self.clone(), source, cutter: Cutter::at(cursor), to };
+        let (cutter, room) = (Cutter::at(cursor), Arc::new(Semaphore::new(AHEAD_BYTES as usize)));
+        let reader = Reader { runner: self.clone(), source, cutter, gap: None, to, room };
         let client = request.client.unwrap_or_default().to_string();
         self.shared.tasks.spawn(reader.run(client));
         let items = futures_util::stream::unfold(from, |mut from| async {
-            let event = from.recv().await?;
+            let (event, _room) = from.recv().await?;
             Some((Ok(event), from))
         });
         Ok(Sse::new(items))
@@ -176,7 +183,7 @@ impl Reader {
                     continue;
                 }
                 () = tokio::time::sleep(self.runner.settings().streams.ping_every) => {
-                    self.send(Event::default().event("ping").data("{}")).await?;
+                    self.send(Event::default().event("ping"), "{}".to_owned()).await?;
                     continue;
                 }
             };
@@ -187,11 +194,13 @@ impl Reader {
     /// Sends what is left, then the end.
     async fn finish(&mut self, ended: &Ended) -> Option<()> {
         self.catch_up().await?;
-        if let Some(line) = self.cutter.last() {
+        let last = self.cutter.last();
+        self.tell_gap().await?;
+        if let Some(line) = last {
             self.line(line).await?;
         }
         let event = Event::default().event("ended").id(self.cutter.done().to_string());
-        self.send(event.json_data(ended).ok()?).await
+        self.send(event, serde_json::to_string(ended).ok()?).await
     }
 
     /// Sends all that is there by now; none when the client is gone.
@@ -205,11 +214,16 @@ impl Reader {
             }
             match piece {
                 Ok(Piece::Bytes(bytes)) => {
-                    for line in self.cutter.push(&bytes) {
+                    let lines = self.cutter.push(&bytes);
+                    self.tell_gap().await?;
+                    for line in lines {
                         self.line(line).await?;
                     }
                 }
-                Ok(Piece::Gap(to)) => self.gap(to).await?,
+                Ok(Piece::Gap(to)) => {
+                    self.gap.get_or_insert(self.cutter.done());
+                    self.cutter.skip(to);
+                }
                 Ok(Piece::Nothing) => return Some(()),
                 Err(error) => {
                     tracing::warn!(session_id = %self.source.id(), %error, "the output of an engine cannot be read");
@@ -219,11 +233,13 @@ impl Reader {
         }
     }
 
-    async fn gap(&mut self, to: u64) -> Option<()> {
-        let from = self.cutter.done();
-        self.cutter.skip(to);
+    /// Tells of what is not kept any more, as soon as it is known where the next whole line begins: whoever comes back
+    /// with that cursor must not get the rest of a line.
+    async fn tell_gap(&mut self) -> Option<()> {
+        let (Some(from), Some(to)) = (self.gap, self.cutter.whole_from()) else { return Some(()) };
+        self.gap = None;
         let data = json!({"from": from, "to": to});
-        self.send(Event::default().event("gap").id(to.to_string()).data(data.to_string())).await
+        self.send(Event::default().event("gap").id(to.to_string()), data.to_string()).await
     }
 
     async fn line(&self, line: Line) -> Option<()> {
@@ -234,17 +250,22 @@ impl Reader {
                 Err(_) => json!({"cursor": line.end, "hex": hex(bytes)}),
             },
         };
-        self.send(Event::default().event("line").id(line.end.to_string()).data(data.to_string())).await
+        self.send(Event::default().event("line").id(line.end.to_string()), data.to_string()).await
     }
 
     /// Hands the client one event; none when it is gone, or takes nothing for too long.
-    async fn send(&self, event: Event) -> Option<()> {
+    async fn send(&self, event: Event, data: String) -> Option<()> {
         let most = self.runner.settings().streams.silent_most;
-        let Ok(sent) = tokio::time::timeout(most, self.to.send(event)).await else {
+        let bytes = u32::try_from(data.len()).map_or(AHEAD_BYTES, |bytes| bytes.min(AHEAD_BYTES));
+        let sending = async {
+            let room = Arc::clone(&self.room).acquire_many_owned(bytes).await.ok()?;
+            self.to.send((event.data(data), room)).await.ok()
+        };
+        let Ok(sent) = tokio::time::timeout(most, sending).await else {
             tracing::warn!(session_id = %self.source.id(), "a client takes nothing of the events any more and is let go");
             return None;
         };
-        sent.ok()
+        sent
     }
 }
 

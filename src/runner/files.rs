@@ -1,10 +1,11 @@
 //! Small files that are either there whole or not at all, also after a power cut.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
+use rustix::io::Errno;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -22,6 +23,19 @@ pub(crate) async fn aside<T: Send + 'static>(work: impl FnOnce() -> io::Result<T
 /// When it cannot be made.
 pub(crate) fn make_folder(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// Locks a folder itself until what it returns is dropped: a lock that is not lost when somebody removes files.
+///
+/// # Errors
+/// When somebody else holds it, or that cannot be told.
+pub(crate) fn lock_folder(path: &Path) -> Result<File, TryLockError> {
+    let folder = File::open(path).map_err(TryLockError::Error)?;
+    match folder.try_lock() {
+        // Network file systems lock files only; there, the file in the folder has to do.
+        Err(TryLockError::Error(error)) if error.raw_os_error() == Some(Errno::BADF.raw_os_error()) => Ok(folder),
+        locked => locked.map(|()| folder),
+    }
 }
 
 /// Writes `value` as JSON into `path`: beside it first, then to the disk, then in its place.

@@ -3,7 +3,7 @@
 //! A shim is never this process's child, so that one that was just started and one that an earlier life of the runner
 //! started are handled alike.
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::path::Path;
@@ -169,7 +169,7 @@ async fn connect(folder: &Path) -> io::Result<UnixStream> {
 
 /// A session's folder in which no shim is at work, and none can be while this lives.
 pub(crate) struct Vacant {
-    _lock: Option<File>,
+    _locks: Option<(File, File)>,
 }
 
 /// Returns whether no shim is at work in the folder, and keeps it so; none when one is, or when that cannot be told.
@@ -178,15 +178,18 @@ pub(crate) struct Vacant {
 /// listens on its socket. One alone would do but for somebody who removes files from the folder.
 #[must_use]
 pub(crate) fn vacant(folder: &Path) -> Option<Vacant> {
-    let lock = File::options().write(true).create(true).truncate(false).open(folder.join(LOCK));
-    let lock = match lock {
-        Ok(lock) => Some(lock),
+    let locks = files::lock_folder(folder).and_then(|whole| {
+        let open = File::options().write(true).create(true).truncate(false).open(folder.join(LOCK));
+        let lock = open.map_err(TryLockError::Error)?;
+        lock.try_lock().map(|()| (whole, lock))
+    });
+    let locks = match locks {
+        Ok(locks) => Some(locks),
         // Without its folder, no shim ever comes to run an engine.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::NotFound => None,
         Err(_) => return None,
     };
-    let free = lock.as_ref().is_none_or(|lock| lock.try_lock().is_ok());
-    (free && !holder_lives(folder) && !somebody_listens(folder)).then_some(Vacant { _lock: lock })
+    (!holder_lives(folder) && !somebody_listens(folder)).then_some(Vacant { _locks: locks })
 }
 
 fn holder_lives(folder: &Path) -> bool {

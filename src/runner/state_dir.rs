@@ -1,7 +1,7 @@
 //! The state folder: who it belongs to, how often it was started from, and where everything in it lies.
 //!
 //! ```text
-//! runner.lock       locked for as long as a runner uses the folder
+//! runner.lock       locked, as the folder itself, for as long as a runner uses it
 //! identity.json     who the runner is, and which folder this is, for ever
 //! epoch             +1 at each start, on disk before anything is reported
 //! sessions/ID/      one engine: its intents, its shim's lock and socket
@@ -31,8 +31,8 @@ pub(crate) struct StateDir {
     pub(crate) state_id: String,
     /// How often the folder was started from.
     pub(crate) epoch: i64,
-    /// Held for as long as the folder is used.
-    _lock: File,
+    /// Held for as long as the folder is used: the folder itself, and the file that stands for it.
+    _locks: (File, File),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -55,14 +55,13 @@ impl StateDir {
             files::make_folder(&root.join(folder)).map_err(unusable)?;
         }
         let lock = File::create(root.join("runner.lock")).map_err(unusable)?;
-        match lock.try_lock() {
-            Err(TryLockError::WouldBlock) => return Err(OpenError::InUse(root.to_owned())),
-            Err(TryLockError::Error(error)) => return Err(unusable(error)),
-            Ok(()) => {}
-        }
+        let whole = lock.try_lock().and_then(|()| files::lock_folder(root)).map_err(|error| match error {
+            TryLockError::WouldBlock => OpenError::InUse(root.to_owned()),
+            TryLockError::Error(error) => unusable(error),
+        })?;
         let (mark, state_id) = identity(root, runner_id)?;
         let epoch = next_epoch(root)?;
-        Ok(Self { root: root.to_owned(), mark, state_id, epoch, _lock: lock })
+        Ok(Self { root: root.to_owned(), mark, state_id, epoch, _locks: (whole, lock) })
     }
 
     /// Returns the folder of one session's engine.

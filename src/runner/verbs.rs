@@ -17,7 +17,7 @@ use crate::runner::{Runner, usage};
 use crate::session::Id;
 
 /// How long a touch waits for the shim to have it.
-const KEPT_WITHIN: Duration = Duration::from_secs(1);
+pub(crate) const KEPT_WITHIN: Duration = Duration::from_secs(1);
 /// How long the text may be that comes back in an answer.
 const ASK_MOST: usize = 128;
 

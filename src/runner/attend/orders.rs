@@ -77,6 +77,7 @@ impl Attendant {
             }
             Interrupt::Signal => {
                 self.send(&Order::Interrupt).await;
+                self.keep_note().await;
                 let _ = told.send(Taken::Written);
             }
         }

@@ -38,16 +38,25 @@ impl Attendant {
                 let now = self.now();
                 self.session.facts().doings.missed(now);
             }
-            // It is asked again when there is more.
-            Ok(Piece::Nothing) => self.head = at,
+            Ok(Piece::Nothing) => {
+                tracing::error!(session_id = %self.session.id, "output of an engine was removed before it was read");
+                self.lose(at);
+            }
             Err(error) => {
                 tracing::error!(session_id = %self.session.id, %error, "the output of an engine cannot be read");
-                let now = self.now();
-                self.session.facts().doings.missed(now);
-                self.head = at;
+                self.lose(at);
             }
         }
         self.session.facts().behind = self.is_behind();
+    }
+
+    /// Takes note that what came behind `at` cannot be read, so nobody knows what it said. It is asked again when there
+    /// is more.
+    fn lose(&mut self, at: u64) {
+        let now = self.now();
+        self.session.facts().doings.missed(now);
+        self.head = at;
+        self.note_soon();
     }
 
     /// Reads one line, and returns whether it changes what has to be remembered.

@@ -18,6 +18,7 @@ impl Attendant {
     /// ever if need be; until it answers, nobody knows what its engine does.
     pub(super) async fn call_again(&mut self) -> Result<(), Option<Gone>> {
         let mut pause = CALL_AGAIN.0;
+        self.session.facts().unread = true;
         loop {
             let folder = self.folder.clone();
             if files::aside(move || Ok(link::vacant(&folder).is_some())).await.unwrap_or(false) {
@@ -31,15 +32,16 @@ impl Attendant {
             match Link::find(&self.folder).await {
                 Ok((link, hello)) => {
                     match self.opening.take() {
-                        Some(opening) => {
+                        Some((opening, end)) => {
                             self.session.known_to_run(&hello);
+                            self.runner.go_on_stopping(&self.session, Some(&hello), end.as_ref()).await;
                             self.resume(link, hello, &opening).await;
                         }
                         None => {
                             self.link = Some(link);
                             self.greeted(&hello);
-                            self.session.facts().unread = false;
                             self.say_again().await;
+                            self.catch_up().await;
                         }
                     }
                     return Ok(());

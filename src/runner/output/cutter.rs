@@ -11,6 +11,8 @@ pub(crate) struct Cutter {
     dropped: u64,
     /// Bytes up to the next end of a line belong to a line whose beginning was lost.
     torn: bool,
+    /// Where the last such line ended.
+    whole_from: u64,
 }
 
 /// A longer line is dropped but for the fact that it came.
@@ -29,7 +31,7 @@ impl Cutter {
     /// Begins at the offset `at`, the end of a line.
     #[must_use]
     pub(crate) fn at(at: u64) -> Self {
-        Self { done: at, rest: Vec::new(), dropped: 0, torn: false }
+        Self { done: at, rest: Vec::new(), dropped: 0, torn: false, whole_from: at }
     }
 
     /// Returns up to where whole lines were given out.
@@ -48,6 +50,12 @@ impl Cutter {
     #[must_use]
     pub(crate) fn has_rest(&self) -> bool {
         !self.rest.is_empty() || self.dropped > 0
+    }
+
+    /// Returns where whole lines go on after what was lost; none as long as that has not come yet.
+    #[must_use]
+    pub(crate) fn whole_from(&self) -> Option<u64> {
+        (!self.torn).then_some(self.whole_from)
     }
 
     /// Takes in that everything up to `to` is lost; what follows may be the rest of a line.
@@ -88,6 +96,9 @@ impl Cutter {
         let whole = self.dropped == 0;
         self.dropped = 0;
         let torn = std::mem::take(&mut self.torn);
+        if torn {
+            self.whole_from = self.done;
+        }
         (!torn).then(|| Line { end: self.done, text: whole.then_some(text) })
     }
 }

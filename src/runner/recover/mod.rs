@@ -143,7 +143,7 @@ impl Runner {
         match found.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
             Ok((link, hello)) => {
                 session.known_to_run(&hello);
-                self.go_on_stopping(session, &hello, &leftover).await;
+                self.go_on_stopping(session, Some(&hello), leftover.end.as_ref()).await;
                 let opening = opening(&leftover);
                 let (runner, following) = (self.clone(), Arc::clone(session));
                 let (caught_up, waiting) = tokio::sync::oneshot::channel();
@@ -158,30 +158,47 @@ impl Runner {
                 tracing::error!(session_id = %session.id, %error, "the shim of an engine does not answer; it is kept");
                 session.facts().trouble = Some(format!("its shim does not answer: {error}"));
                 session.is_unreached();
-                attendant.will_resume(opening(&leftover));
+                self.go_on_stopping(session, None, leftover.end.as_ref()).await;
+                attendant.will_resume(opening(&leftover), leftover.end);
                 self.shared.tasks.spawn(self.clone().follow(Arc::clone(session), attendant, errands));
             }
         }
     }
 
-    async fn go_on_stopping(&self, session: &Arc<Engine>, hello: &Hello, leftover: &Leftover) {
-        let reason = match &leftover.end {
-            Some(intent) if hello.stopping || intent.forced => intent.reason.clone(),
-            None if hello.stopping => "exited".to_owned(),
-            None if hello.engine.is_none() => "start_failed".to_owned(),
-            Some(_) => {
-                let folder = leftover.folder.clone();
-                if let Err(error) = files::aside(move || intents::remove_end(&folder)).await {
-                    tracing::warn!(session_id = %session.id, %error, "a stop that never began cannot be taken back");
-                }
-                return;
-            }
-            None => return,
+    /// Goes on with the stop that an earlier life had written down or begun, or forgets it; `hello` is none as long as
+    /// the shim does not answer.
+    ///
+    /// What must be true of a stop that goes on: it is of this generation, and the shim has begun it, or a person asked
+    /// for it, whatever the engine does. That one is marked at once, so that nobody uses an engine that is about to go.
+    pub(crate) async fn go_on_stopping(&self, session: &Engine, hello: Option<&Hello>, end: Option<&EndIntent>) {
+        let (generation, is_ending) = {
+            let facts = session.facts();
+            (facts.generation, facts.ending.is_some())
         };
-        let sweep_id = leftover.end.as_ref().and_then(|intent| intent.sweep_id.clone());
+        let (stopping, empty) = hello.map_or((false, false), |hello| (hello.stopping, hello.engine.is_none()));
+        let end = end.filter(|intent| intent.generation == generation);
+        let reason = match end {
+            _ if is_ending => return,
+            Some(intent) if stopping || intent.forced => intent.reason.clone(),
+            None if stopping => "exited".to_owned(),
+            None if empty => "start_failed".to_owned(),
+            Some(_) if hello.is_some() => return self.forget_stop(session).await,
+            Some(_) | None => return,
+        };
+        let sweep_id = end.and_then(|intent| intent.sweep_id.clone());
         let ending = Ending { reason, sweep_id, asked: true, ..Ending::default() };
         session.begin_end(&mut session.facts(), ending);
         session.closing.cancel();
+    }
+
+    /// Removes the intent of a stop that never began.
+    async fn forget_stop(&self, session: &Engine) {
+        // Whoever changes it right now may have written down another one.
+        let Ok(_alone) = session.change.try_lock() else { return };
+        let folder = self.dir().session(&session.id);
+        if let Err(error) = files::aside(move || intents::remove_end(&folder)).await {
+            tracing::warn!(session_id = %session.id, %error, "a stop that never began cannot be taken back");
+        }
     }
 
     /// Records the end of an engine that an earlier life left.

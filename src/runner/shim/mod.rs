@@ -40,6 +40,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::{ExitCode, Stdio};
 
+use crate::runner::files;
 use crate::runner::shim::birth::EXEC_STEP;
 use crate::runner::shim::hold::Shim;
 use crate::runner::shim::own::Own;
@@ -90,6 +91,8 @@ fn hold(own: Own, folder: &Path) -> io::Result<()> {
     let _ = fs::write("/proc/self/comm", "sexton-shim");
     let lock = File::create(LOCK)?;
     lock.try_lock().map_err(|_| io::Error::other("another shim holds the lock"))?;
+    // Whoever removes the file does not make this shim look dead.
+    let _whole = files::lock_folder(Path::new(".")).map_err(|_| io::Error::other("another shim holds the folder"))?;
     // Looked at under the lock: who wrote it held the lock, and nobody comes after it.
     if fs::exists(EXIT)? {
         return Err(io::Error::other("the engine of this folder has ended"));

@@ -18,6 +18,7 @@ use crate::runner::link::{Link, NotStarted};
 use crate::runner::refusal::Refusal;
 use crate::runner::settings::EngineSpec;
 use crate::runner::start::check::{check, check_owner};
+use crate::runner::verbs::KEPT_WITHIN;
 use crate::runner::{Runner, files};
 use crate::session::Id;
 
@@ -102,8 +103,11 @@ impl Runner {
         let folder = self.dir().session(&session.id);
         let failed = |error| Refusal::internal(format!("the start could not be written down: {error}"));
         if request.generation > current {
-            let intent =
-                self.intent((&session.engine_name, session.spec.adapter), &session.cwd, request.owner_id.clone());
+            let named = (session.engine_name.as_str(), session.spec.adapter);
+            let intent = StartIntent {
+                engine_session_id: session.facts().engine_session_id.clone(),
+                ..self.intent(named, &session.cwd, request.owner_id.clone())
+            };
             let (folder, generation) = (folder.clone(), request.generation);
             files::aside(move || intents::write_start(&folder, generation, &intent)).await.map_err(failed)?;
         }
@@ -120,6 +124,8 @@ impl Runner {
             let obsolete = if alive { current } else { request.generation };
             files::aside(move || intents::remove_start(&folder, obsolete)).await.map_err(failed)?;
         }
+        // That it was used is to outlive this process, as with a touch.
+        let _ = tokio::time::timeout(KEPT_WITHIN, session.keep()).await;
         Ok(alive)
     }
 
@@ -226,10 +232,17 @@ impl Runner {
             facts.ending.clone()
         };
         match ending {
-            Some(ending) if ending.reason == "start_failed" => match session.gone().await {
-                Some(ended) => Err(self.start_failed(&ended)),
-                None => Err(Refusal::internal("the engine's end was lost")),
-            },
+            Some(ending) if ending.reason == "start_failed" => {
+                match tokio::time::timeout(self.stop_most(&session), session.gone()).await {
+                    Ok(Some(ended)) => Err(self.start_failed(&ended)),
+                    Ok(None) => Err(Refusal::internal("the engine's end was lost")),
+                    Err(_) => {
+                        let message =
+                            "the engine did not start, and it is not known yet whether something is left of it";
+                        Err(Refusal::busy(&session.id, generation, message))
+                    }
+                }
+            }
             Some(ending) => Err(Refusal::ended(&session.id, generation, &ending.reason)),
             None => Ok(self.answer(&session, generation)),
         }

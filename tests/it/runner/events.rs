@@ -107,6 +107,8 @@ async fn what_is_kept_no_more_is_a_gap_and_only_whole_lines_follow() {
     while heard.last().is_none_or(|line| line != "last") {
         heard.push(events.line().await);
     }
+    let mut again = runner.listen("s1", &format!("cursor={}", gap.cursor)).await;
+    assert_eq!(again.line().await, heard[0], "whoever comes back right after a gap gets no rest of a line");
     let first: usize = heard[0].strip_prefix("line-").unwrap().parse().unwrap();
     let expected = (first..=2_000).map(|n| format!("line-{n}")).chain(["last".to_owned()]);
     assert_eq!(heard, expected.collect::<Vec<_>>());

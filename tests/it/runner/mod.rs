@@ -7,6 +7,7 @@ mod heartbeats;
 mod idle_clock;
 mod kills;
 mod lives;
+mod losses;
 mod messages;
 mod overnight;
 mod races;
