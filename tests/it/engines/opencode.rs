@@ -61,6 +61,8 @@ async fn a_turn_an_idle_reap_that_leaves_nothing_and_a_resume_with_context() {
     let word = unique();
     let pid = world.open(1, &Value::Null).await;
     world.say(1, "@say first-thing").await;
+    // Not into the running turn: OpenCode may end that without an answer to a message that came late.
+    world.idle().await;
     world.say(1, &format!("@sh nohup sleep {word} >/dev/null 2>&1 &")).await;
     world.runner.until("left", |_| sleeping(&word).len() == 1).await;
     let conversation = world.idle().await["engine_session_id"].clone();
