@@ -321,11 +321,11 @@ impl Engine {
         let _ = stage.wait_for(|stage| *stage != Stage::Starting).await;
     }
 
-    /// Waits until messages can be written to it, or it is ending.
+    /// Waits until messages can be written to it, or never will be, or it is ending.
     pub(crate) async fn can_be_told(&self) {
         let mut told = self.told.subscribe();
         let ready = async {
-            while !self.facts().adapter.is_ready() {
+            while !self.facts().is_decided() {
                 if told.changed().await.is_err() {
                     break;
                 }
@@ -391,6 +391,11 @@ pub(crate) fn is_for(asked: Option<&str>, owner: Option<&str>) -> bool {
 }
 
 impl Facts {
+    /// Returns whether waiting for it to become ready is over: it is, or says that it never will be.
+    fn is_decided(&self) -> bool {
+        self.adapter.is_ready() || self.adapter.trouble().is_some()
+    }
+
     /// Returns what the engine is doing; all of it is unknown while there may be more to be read.
     #[must_use]
     pub(crate) fn state(&self, now: Ms, stall_after: Ms) -> EngineState {

@@ -80,6 +80,19 @@ async fn a_conversation_is_taken_up_with_its_context() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_that_refuses_to_open_says_why_and_is_waited_for_no_more() {
+    let runner = runner().await;
+    resumed(&runner, &json!("no-such-conversation")).await;
+    let body = json!({"session_id": "s1", "generation": 2, "text": "anything"});
+    let (status, answer) = runner.post("messages", body).await;
+    assert_eq!((status, answer["outcome"].as_str()), (503, Some("busy")), "{answer}");
+    assert!(answer["message"].as_str().unwrap().contains("cannot open the conversation"), "{answer}");
+    let health = runner.get("/coding/health").await;
+    assert!(health["troubles"][0].as_str().unwrap().contains("cannot open the conversation"), "{health}");
+    runner.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_agent_of_opencode_takes_turns_and_comes_back_with_its_context() {
     let Some(program) = installed("opencode") else { return };
     let api = ModelApi::start().await;
