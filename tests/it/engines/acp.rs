@@ -36,6 +36,7 @@ async fn a_turn_an_interrupt_and_an_idle_reap_that_leaves_nothing() {
     idle(&runner).await;
     assert_eq!(runner.say("s1", &format!("@leave {word}")).await.0, 200);
     runner.until("left", |_| sleeping(&word).len() == 1).await;
+    idle(&runner).await;
     assert_eq!(runner.say("s1", "@stall").await.0, 200);
     runner.until_tracked("s1", "generating", |one| one["generating"] == true).await;
     runner.clock.advance(7 * HOUR);
