@@ -1,8 +1,8 @@
 //! A small agent of the Agent Client Protocol, for tests: `sexton sample-engine acp`.
 //!
 //! It answers each prompt with all that it was told in the conversation, which it keeps in a file of the folder it runs
-//! in. A prompt that begins with `@ask` asks for a permission first, one that begins with `@stall` never ends by itself,
-//! and one that begins with `@leave` leaves a process behind that sleeps for as long as the rest of it says.
+//! in. A prompt that begins with `@ask` asks for a permission first, one that begins with `@stall` says nothing and never
+//! ends by itself, and one that begins with `@leave` leaves a process behind that sleeps for as long as the rest of it says.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, BufRead, Write};
@@ -73,6 +73,10 @@ fn prompt(id: &Value, params: &Value) -> Open {
         return None;
     }
     let mut open = Some((id.clone(), conversation.to_owned()));
+    if text.starts_with("@stall") {
+        // Nothing of it comes at a moment that nobody can wait for.
+        return open;
+    }
     update(conversation, "working on it");
     if text.starts_with("@ask") {
         let options = json!([{"optionId": "yes", "kind": "allow_once", "name": "Allow once"}]);
@@ -83,7 +87,7 @@ fn prompt(id: &Value, params: &Value) -> Open {
             Command::new("sleep").arg(word).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         drop(left);
         stop(&mut open, "end_turn");
-    } else if !text.starts_with("@stall") {
+    } else {
         stop(&mut open, "end_turn");
     }
     open

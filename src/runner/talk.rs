@@ -56,6 +56,10 @@ impl Runner {
         let (id, generation) = (&request.session_id, request.generation);
         let in_time = tokio::time::timeout(TAKEN_WITHIN, async {
             session.can_be_told().await;
+            let trouble = session.facts().adapter.trouble();
+            if let Some(why) = trouble {
+                return Err(Refusal::busy(id, generation, format!("the engine never becomes ready: {why}")));
+            }
             let (told, taken) = oneshot::channel();
             let errand = Errand::Message { text: request.text, id: request.message_id, told };
             hand(session, errand, (id, generation))?;

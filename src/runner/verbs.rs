@@ -181,6 +181,7 @@ fn stuck(session: &Engine) -> Option<String> {
 }
 
 fn trouble(session: &Engine) -> Option<String> {
-    let what = session.facts().trouble.clone()?;
+    let facts = session.facts();
+    let what = facts.trouble.clone().or_else(|| facts.adapter.trouble())?;
     Some(format!("the engine of the session {}: {what}", session.id))
 }

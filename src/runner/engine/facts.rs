@@ -86,6 +86,11 @@ impl Facts {
         Some(self.adapter.message(text))
     }
 
+    /// Returns whether waiting for it to become ready is over: it is, or says that it never will be.
+    pub(crate) fn is_decided(&self) -> bool {
+        self.adapter.is_ready() || self.adapter.trouble().is_some()
+    }
+
     /// Returns what the engine is doing; all of it is unknown while there may be more to be read.
     #[must_use]
     pub(crate) fn state(&self, now: Ms, stall_after: Ms) -> EngineState {

@@ -64,11 +64,11 @@ impl Engine {
         let _ = stage.wait_for(|stage| *stage != Stage::Starting).await;
     }
 
-    /// Waits until messages can be written to it, or it is ending.
+    /// Waits until messages can be written to it, or never will be, or it is ending.
     pub(crate) async fn can_be_told(&self) {
         let mut told = self.told.subscribe();
         let ready = async {
-            while !self.facts().adapter.is_ready() {
+            while !self.facts().is_decided() {
                 if told.changed().await.is_err() {
                     break;
                 }

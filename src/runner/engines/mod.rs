@@ -115,6 +115,11 @@ pub(crate) trait Adapter: Send {
         true
     }
 
+    /// Returns why it will never be ready, as a clause that follows "the engine of …:"; none while it is or may be.
+    fn trouble(&self) -> Option<String> {
+        None
+    }
+
     /// Reads one line of output, without its end; what it does not know is output.
     fn read(&mut self, line: &[u8]) -> Exchange;
 
@@ -167,6 +172,17 @@ pub(crate) fn adapter(kind: AdapterKind) -> Box<dyn Adapter> {
         AdapterKind::Opencode => Box::new(Opencode::default()),
         AdapterKind::Acp => Box::new(Acp::default()),
     }
+}
+
+/// How many characters of an engine's own words are repeated in a trouble.
+const REPEATED_MOST: usize = 300;
+
+/// Returns why an engine will never be ready, with what it says itself about it: the `message` of its error.
+#[must_use]
+pub(crate) fn unready(what: &str, error: &serde_json::Value) -> String {
+    let printable = |text: &str| text.chars().filter(|one| !one.is_control()).take(REPEATED_MOST).collect();
+    let said: Option<String> = error["message"].as_str().map(printable);
+    said.map_or_else(|| what.to_owned(), |said| format!("{what}: {said}"))
 }
 
 /// Returns the resume command of the configuration with the id put in; none without one or without an id.

@@ -36,6 +36,7 @@ async fn a_turn_an_interrupt_and_an_idle_reap_that_leaves_nothing() {
     idle(&runner).await;
     assert_eq!(runner.say("s1", &format!("@leave {word}")).await.0, 200);
     runner.until("left", |_| sleeping(&word).len() == 1).await;
+    idle(&runner).await;
     assert_eq!(runner.say("s1", "@stall").await.0, 200);
     runner.until_tracked("s1", "generating", |one| one["generating"] == true).await;
     runner.clock.advance(7 * HOUR);
@@ -76,6 +77,19 @@ async fn a_conversation_is_taken_up_with_its_context() {
     assert_eq!(runner.force("s1", 1).await.0, 200);
     resumed(&runner, &conversation).await;
     assert_eq!(idle(&runner).await["engine_session_id"], conversation);
+    runner.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_that_refuses_to_open_says_why_and_is_waited_for_no_more() {
+    let runner = runner().await;
+    resumed(&runner, &json!("no-such-conversation")).await;
+    let body = json!({"session_id": "s1", "generation": 2, "text": "anything"});
+    let (status, answer) = runner.post("messages", body).await;
+    assert_eq!((status, answer["outcome"].as_str()), (503, Some("busy")), "{answer}");
+    assert!(answer["message"].as_str().unwrap().contains("cannot open the conversation"), "{answer}");
+    let health = runner.get("/coding/health").await;
+    assert!(health["troubles"][0].as_str().unwrap().contains("cannot open the conversation"), "{health}");
     runner.stop().await;
 }
 

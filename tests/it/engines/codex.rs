@@ -56,6 +56,19 @@ async fn nothing_outlives_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_whose_conversation_is_not_there_says_so_at_once() {
+    let Some(real) = Real::start(&CODEX).await else { return };
+    real.begin(1, Some("00000000-0000-7000-8000-000000000000")).await;
+    let (status, answer) = real.runner.say("s1", "@say anything").await;
+    assert_eq!((status, answer["outcome"].as_str()), (503, Some("busy")), "{answer}");
+    assert!(answer["message"].as_str().unwrap().contains("no rollout found"), "{answer}");
+    let health = real.runner.get("/coding/health").await;
+    assert!(health["troubles"][0].as_str().unwrap().contains("no rollout found"), "{health}");
+    real.force(1).await;
+    real.runner.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_question_is_told_and_a_message_refuses_it() {
     let Some(real) = Real::start(&ASKING).await else { return };
     real.begin(1, None).await;

@@ -48,9 +48,9 @@ fn installed(program: &str) -> Option<PathBuf> {
     found
 }
 
-/// Waits for something that nothing tells of, for half a minute at most; returns whether it came.
+/// Waits for something that nothing tells of, for a minute at most; returns whether it came.
 async fn wait_for(came: impl Fn() -> bool) -> bool {
-    for _ in 0..6_000 {
+    for _ in 0..12_000 {
         if came() {
             return true;
         }
@@ -80,6 +80,8 @@ impl Real {
             settings.engines = engines;
             // A cold start of a large program, on a busy machine.
             settings.graces.stdin = 5_000;
+            // A stop goes on as soon as the turn and the tasks are over; before that it would begin a turn about them.
+            settings.graces.interrupt = 10_000;
         });
         let runner = runner.await.expect("the state folder is fresh");
         Some(Self { runner, api, tells_the_model: kind.tells_the_model })
@@ -239,7 +241,11 @@ pub(crate) async fn nothing_outlives_it(kind: &Kind) {
     real.begin(1, None).await;
     let (background, detached, running) = (unique(), unique(), unique());
     // The shell stays until the other has left its session: an engine may hang up on what is left in it.
-    let detach = format!("nohup setsid sleep {detached} >/dev/null 2>&1 & sleep 0.5");
+    let left = real.runner.home.path().join("left");
+    let detach = format!(
+        "nohup setsid sh -c 'echo >{left}; exec sleep {detached}' >/dev/null 2>&1 & while [ ! -e {left} ]; do sleep 0.05; done",
+        left = left.display()
+    );
     real.say(&format!("@bgsh sleep {background}\n@sh {detach}")).await;
     real.until(false, 1).await;
     real.say(&format!("@sh sleep {running}")).await;

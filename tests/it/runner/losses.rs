@@ -111,7 +111,7 @@ async fn an_adopted_engine_keeps_its_conversation_and_its_use_across_a_kill() {
     assert_eq!(daemon.tell("start", &start(1)).await.0, 200);
     // Whatever keeps the note fresh is over.
     tokio::time::sleep(std::time::Duration::from_millis(1_500)).await;
-    let adopted = std::time::Instant::now();
+    let adopted = sexton::clock::timer();
     assert_eq!(daemon.tell("start", &start(2)).await.0, 200);
     daemon.kill();
     let daemon = Daemon::start(&home).await;

@@ -202,7 +202,7 @@ impl TestRunner {
 
     /// Asks again and again until the list is as it should be; there is nothing else to wait on from outside.
     pub(crate) async fn until(&self, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
-        for _ in 0..2_000 {
+        for _ in 0..12_000 {
             let list = self.list().await;
             if fits(&list) {
                 return list;

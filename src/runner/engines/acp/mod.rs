@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::protocol::ResumeCommand;
 use crate::runner::engines::acp::wire::{Can, Heard, cancelled, notification, request, unknown_method};
-use crate::runner::engines::{Adapter, Event, Exchange, Interrupt, Opening, configured_resume};
+use crate::runner::engines::{Adapter, Event, Exchange, Interrupt, Opening, configured_resume, unready};
 use crate::runner::settings::EngineSpec;
 
 #[cfg(test)]
@@ -48,13 +48,15 @@ pub(crate) struct Acp {
     asked: Vec<Value>,
     /// A question was told, and not that it is answered.
     waits: bool,
+    /// Why no conversation is open and none will be.
+    trouble: Option<String>,
 }
 
 impl Acp {
-    fn responded(&mut self, id: u64, result: Option<&Value>) -> Exchange {
+    fn responded(&mut self, id: u64, result: Option<&Value>, error: &Value) -> Exchange {
         match id {
-            INITIALIZE => self.initialized(result),
-            OPEN => self.opened(result),
+            INITIALIZE => self.initialized(result, error),
+            OPEN => self.opened(result, error),
             CLOSE => says(Event::Status),
             // One that is not known any more may be from before a crash; a far-off number is none of ours.
             PROMPTS.. if id - PROMPTS < self.asked_for.saturating_add(FORGOTTEN_MOST) => self.turn_done(id),
@@ -63,8 +65,12 @@ impl Acp {
     }
 
     /// An agent that speaks another version, or refused, is never ready.
-    fn initialized(&mut self, result: Option<&Value>) -> Exchange {
-        let Some(result) = result.filter(|result| result["protocolVersion"] == VERSION) else { return says(output()) };
+    fn initialized(&mut self, result: Option<&Value>, error: &Value) -> Exchange {
+        let Some(result) = result else { return self.never_ready(unready("the agent refuses to begin", error)) };
+        if result["protocolVersion"] != VERSION {
+            let why = format!("the agent does not speak version {VERSION} of the protocol");
+            return self.never_ready(why);
+        }
         self.can = Can::read(&result["agentCapabilities"]);
         let taken_up = json!({"sessionId": self.session, "cwd": self.cwd, "mcpServers": []});
         let write = match (&self.session, self.can.resume, self.can.load) {
@@ -72,9 +78,14 @@ impl Acp {
             (Some(_), true, _) => request(OPEN, "session/resume", &taken_up),
             (Some(_), false, true) => request(OPEN, "session/load", &taken_up),
             // A fresh conversation is not what was asked for.
-            (Some(_), false, false) => return says(output()),
+            (Some(_), false, false) => return self.never_ready("the agent cannot take a conversation up".to_owned()),
         };
         Exchange { events: vec![Event::Status], write: vec![write] }
+    }
+
+    fn never_ready(&mut self, why: String) -> Exchange {
+        self.trouble = Some(why);
+        says(output())
     }
 
     fn begin(&self) -> String {
@@ -82,10 +93,12 @@ impl Acp {
     }
 
     /// One that is taken up keeps its id; a refusal leaves the agent unready.
-    fn opened(&mut self, result: Option<&Value>) -> Exchange {
+    fn opened(&mut self, result: Option<&Value>, error: &Value) -> Exchange {
         let id = result.map(|result| result["sessionId"].as_str().map(str::to_owned).or(self.session.clone()));
-        let Some(Some(id)) = id else { return says(output()) };
-        self.ready = true;
+        let Some(Some(id)) = id else {
+            return self.never_ready(unready("the agent cannot open the conversation", error));
+        };
+        (self.ready, self.trouble) = (true, None);
         self.session = Some(id.clone());
         // It tells turns, and none runs in a conversation that was just opened.
         self.running.clear();
@@ -168,9 +181,13 @@ impl Adapter for Acp {
         self.ready
     }
 
+    fn trouble(&self) -> Option<String> {
+        self.trouble.clone()
+    }
+
     fn read(&mut self, line: &[u8]) -> Exchange {
         match wire::hear(line) {
-            Heard::Response { id, result } => self.responded(id, result.as_ref()),
+            Heard::Response { id, result, error } => self.responded(id, result.as_ref(), &error),
             Heard::Request { id, method } => self.requested(&id, &method),
             Heard::Withdrawn { id } => self.withdrawn(&id),
             Heard::Else => says(output()),
@@ -202,7 +219,7 @@ impl Adapter for Acp {
         let mut write = self.cancel();
         write.extend(self.close());
         write.push(self.begin());
-        self.ready = false;
+        (self.ready, self.trouble) = (false, None);
         Some(Exchange { events: Vec::new(), write })
     }
 

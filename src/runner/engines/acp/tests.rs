@@ -74,21 +74,30 @@ fn a_conversation_is_taken_up_the_way_the_agent_can() {
 }
 
 #[test]
-fn a_refusal_leaves_it_unready() {
-    for line in [
-        json!({"id": 1, "error": {"code": -32_000, "message": "log in first"}}),
-        json!({"id": 1, "result": {"protocolVersion": 2, "agentCapabilities": all()}}),
+fn a_refusal_leaves_it_unready_and_says_why() {
+    let refused = json!({"id": 1, "error": {"code": -32_000, "message": "log in first"}});
+    let newer = json!({"id": 1, "result": {"protocolVersion": 2, "agentCapabilities": all()}});
+    for (line, why) in [
+        (refused, "the agent refuses to begin: log in first"),
+        (newer, "the agent does not speak version 1 of the protocol"),
     ] {
         let mut adapter = adapter(AdapterKind::Acp);
         adapter.greet(&Opening::default());
+        assert_eq!(adapter.trouble(), None);
         assert_eq!(read(&mut *adapter, &line), Exchange { events: vec![OUTPUT], write: Vec::new() });
-        assert!(!adapter.is_ready());
+        assert_eq!((adapter.is_ready(), adapter.trouble().as_deref()), (false, Some(why)));
     }
     let mut adapter = adapter(AdapterKind::Acp);
     adapter.greet(&Opening::default());
     read(&mut *adapter, &initialized(&all()));
-    read(&mut *adapter, &json!({"id": 2, "error": {"code": -32_000, "message": "log in first"}}));
-    assert!(!adapter.is_ready());
+    let long = "log in first ".repeat(1_000);
+    read(&mut *adapter, &json!({"id": 2, "error": {"code": -32_000, "message": long}}));
+    let why = adapter.trouble().unwrap();
+    assert!(!adapter.is_ready() && why.starts_with("the agent cannot open the conversation: log in first"), "{why}");
+    assert!(adapter.save().to_string().len() < 4_096);
+    adapter.clear();
+    read(&mut *adapter, &json!({"id": 2, "result": {"sessionId": "c2"}}));
+    assert_eq!((adapter.is_ready(), adapter.trouble()), (true, None));
 }
 
 #[test]

@@ -15,6 +15,8 @@ pub(crate) enum Heard {
         id: u64,
         /// What it brought; none when it was refused.
         result: Option<Value>,
+        /// Why it was refused.
+        error: Value,
     },
     /// A request of the agent.
     Request {
@@ -67,7 +69,10 @@ pub(crate) fn hear(line: &[u8]) -> Heard {
         }
         (Some(_), None) | (None, None) => Heard::Else,
         (None, Some(id)) => match id.as_u64() {
-            Some(id) => Heard::Response { id, result: message.remove("result") },
+            Some(id) => {
+                let error = message.remove("error").unwrap_or_default();
+                Heard::Response { id, result: message.remove("result"), error }
+            }
             None => Heard::Else,
         },
     }

@@ -46,6 +46,8 @@ struct Memory {
     asked: bool,
     /// The open questions, with their kinds.
     questions: BTreeMap<String, String>,
+    /// A message was written after it had said that it asks, and before it asked: what it asks then is refused.
+    refuses: bool,
     /// The live tasks, with the calls that began them.
     tasks: BTreeMap<String, Option<String>>,
     /// What it has planned.
@@ -77,7 +79,7 @@ impl Memory {
     /// It says so at the beginning of a turn and after a question: to begin one again does no harm, to miss one does.
     fn runs(&mut self) -> Vec<Event> {
         let mut events = self.answered();
-        self.turn = true;
+        (self.turn, self.refuses) = (true, false);
         events.push(Event::TurnStarted);
         events
     }
@@ -85,7 +87,8 @@ impl Memory {
     /// A question that is still open was not asked by the turn that is over.
     fn ends_turn(&mut self) -> Vec<Event> {
         let mut events = if self.questions.is_empty() { self.answered() } else { Vec::new() };
-        let ran = std::mem::replace(&mut self.turn, false);
+        let ran = std::mem::take(&mut self.turn);
+        self.refuses = false;
         events.push(if ran { Event::TurnEnded } else { Event::Status });
         events
     }
@@ -97,6 +100,17 @@ impl Memory {
     fn asks(&mut self) -> Vec<Event> {
         self.asked = true;
         vec![Event::AwaitingInput]
+    }
+
+    /// One that a message was already written for keeps that message waiting, so it is refused at once.
+    fn question(&mut self, id: String, kind: String) -> Exchange {
+        if self.refuses {
+            return Exchange { events: vec![Event::Output { task: None }], write: vec![refusal((&id, &kind))] };
+        }
+        if self.questions.len() < MOST {
+            self.questions.insert(id, kind);
+        }
+        Exchange { events: self.asks(), write: Vec::new() }
     }
 
     fn withdrawn(&mut self, id: &str) -> Vec<Event> {
@@ -176,12 +190,7 @@ impl Adapter for Claude {
                 vec![Event::BackgroundEnded(task)]
             }
             Said::OfTask(task) => vec![Event::Output { task: Some(task) }],
-            Said::Question(id, kind) => {
-                if memory.questions.len() < MOST {
-                    memory.questions.insert(id, kind);
-                }
-                memory.asks()
-            }
+            Said::Question(id, kind) => return memory.question(id, kind),
             Said::Withdrawn(id) => memory.withdrawn(&id),
             Said::Message { model, parent } => memory.message(model, parent.as_deref(), line),
             Said::Status => vec![Event::Status],
@@ -191,9 +200,11 @@ impl Adapter for Claude {
         Exchange { events, write: Vec::new() }
     }
 
-    /// A message does not reach it while it asks something, so the open questions are refused first.
+    /// A message does not reach it while it asks something, so the open questions are refused first; so is one that it
+    /// has announced, as soon as it comes.
     fn message(&mut self, text: &str) -> Exchange {
         let memory = &mut self.memory;
+        memory.refuses |= memory.asked && memory.questions.is_empty();
         let mut write: Vec<String> = std::mem::take(&mut memory.questions).iter().map(refusal).collect();
         (memory.turn, memory.asked) = (true, false);
         write.push(user(text));

@@ -108,6 +108,57 @@ fn a_question_is_refused_by_a_message_and_never_granted() {
     }
 }
 
+/// One that has said that it asks, and got a message before it asked.
+fn written_to_too_early() -> Claude {
+    let mut claude = Claude::default();
+    claude.message("go");
+    let announced = json!({"type": "system", "subtype": "session_state_changed", "state": "requires_action"});
+    assert_eq!(read(&mut claude, &announced), [Event::AwaitingInput]);
+    assert_eq!(claude.message("instead").write.len(), 1, "there is nothing to refuse yet");
+    claude
+}
+
+fn question(id: &str) -> String {
+    json!({"type": "control_request", "request_id": id, "request": {"subtype": "can_use_tool"}}).to_string()
+}
+
+fn state(claude: &mut Claude, state: &str) -> Vec<Event> {
+    read(claude, &json!({"type": "system", "subtype": "session_state_changed", "state": state}))
+}
+
+#[test]
+fn a_question_that_a_message_came_before_is_refused_as_soon_as_it_comes() {
+    let mut claude = Claude::default();
+    claude.restore(&written_to_too_early().save());
+    for id in ["q1", "q2"] {
+        let refused = claude.read(question(id).as_bytes());
+        assert_eq!(refused.events, [Event::Output { task: None }], "nobody is waited for");
+        assert_eq!(refused.write.len(), 1);
+        assert!(refused.write[0].contains(id) && refused.write[0].contains("deny"), "{refused:?}");
+    }
+    state(&mut claude, "running");
+    let next = claude.read(question("q3").as_bytes());
+    assert_eq!((next.events, next.write), (vec![Event::AwaitingInput], Vec::new()), "that one is a person's");
+}
+
+#[test]
+fn only_a_message_into_that_gap_refuses_a_later_question() {
+    let mut ended = written_to_too_early();
+    state(&mut ended, "idle");
+    let mut answered = Claude::default();
+    answered.message("go");
+    state(&mut answered, "requires_action");
+    answered.read(question("q1").as_bytes());
+    assert_eq!(answered.message("instead").write.len(), 2);
+    let mut unasked = Claude::default();
+    unasked.message("go");
+    unasked.message("and this");
+    for claude in [&mut ended, &mut answered, &mut unasked] {
+        let asked = claude.read(question("q2").as_bytes());
+        assert_eq!((asked.events, asked.write), (vec![Event::AwaitingInput], Vec::new()));
+    }
+}
+
 #[test]
 fn a_question_that_is_open_survives_the_end_of_a_turn() {
     let mut claude = Claude::default();

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::runner::engines::codex::terminals::Terminals;
 use crate::runner::engines::codex::wire::{self, Line};
-use crate::runner::engines::{Event, Exchange};
+use crate::runner::engines::{Event, Exchange, unready};
 
 /// How many questions, threads and requests without an answer are remembered.
 const MOST: usize = 256;
@@ -28,6 +28,10 @@ pub(super) struct Memory {
     pub(super) asked: bool,
     /// The open questions, by their ids as JSON, with their methods.
     pub(super) questions: BTreeMap<String, String>,
+    /// A message was written after it had said that it asks, and before it asked: what it asks then is refused.
+    pub(super) refuses: bool,
+    /// Why there is no conversation and will be none.
+    pub(super) trouble: Option<String>,
     /// The requests that an answer matters to.
     pub(super) waiting: BTreeMap<u64, Asked>,
     /// Threads besides the conversation's that work, as those of agents below it.
@@ -82,7 +86,7 @@ impl Memory {
         let number = line.id.as_u64().unwrap_or_default();
         let result = line.error.is_null().then_some(&line.result);
         match self.waiting.remove(&number) {
-            Some(Asked::Open) => self.opened(result),
+            Some(Asked::Open) => self.opened(result, &line.error),
             Some(Asked::Turn) => self.turn_answered(result),
             Some(Asked::Terminals(thread)) => {
                 let mut events = self.terminals.listed(&thread, number, result);
@@ -93,8 +97,12 @@ impl Memory {
         }
     }
 
-    fn opened(&mut self, result: Option<&Value>) -> Vec<Event> {
+    /// A refusal leaves it with the conversation that it has, if any.
+    fn opened(&mut self, result: Option<&Value>, error: &Value) -> Vec<Event> {
         let Some(id) = result.and_then(|result| result["thread"]["id"].as_str()) else {
+            if self.thread.is_none() {
+                self.trouble = Some(unready("it cannot open the conversation", error));
+            }
             return vec![Event::Output { task: None }];
         };
         self.thread = Some(id.to_owned());
@@ -112,7 +120,7 @@ impl Memory {
             }
             // No turn came of the message.
             None if unnamed => {
-                self.turn = None;
+                (self.turn, self.refuses) = (None, false);
                 vec![Event::TurnEnded]
             }
             None => vec![Event::Output { task: None }],
@@ -123,6 +131,10 @@ impl Memory {
     pub(super) fn question(&mut self, id: &Value, method: &str) -> Exchange {
         if wire::is_for_programs(method) {
             return Exchange { events: vec![Event::Output { task: None }], write: vec![wire::unsupported(id)] };
+        }
+        // The message that was already written waits for it.
+        if self.refuses {
+            return Exchange { events: vec![Event::Output { task: None }], write: vec![wire::refusal(id, method)] };
         }
         if self.questions.len() < MOST {
             self.questions.insert(id.to_string(), method.to_owned());
@@ -160,7 +172,7 @@ impl Memory {
         if self.turn.as_deref().is_some_and(|turn| !turn.is_empty() && turn != ended) {
             return vec![Event::Output { task: None }];
         }
-        self.turn = None;
+        (self.turn, self.refuses) = (None, false);
         let mut events = self.terminals.turn_ended(self.thread.as_deref().unwrap_or_default(), self.requests);
         events.push(Event::TurnEnded);
         events
@@ -189,6 +201,7 @@ impl Memory {
             self.asked = true;
             return vec![Event::AwaitingInput];
         }
+        self.refuses = false;
         let mut events = self.answered();
         if own && self.turn.is_none() {
             self.turn = Some(String::new());

@@ -61,6 +61,10 @@ impl Adapter for Codex {
         self.memory.thread.is_some() && !self.memory.is_opening()
     }
 
+    fn trouble(&self) -> Option<String> {
+        self.memory.trouble.clone()
+    }
+
     fn read(&mut self, line: &[u8]) -> Exchange {
         let memory = &mut self.memory;
         let Ok(line) = serde_json::from_slice::<Line>(line) else {
@@ -75,9 +79,11 @@ impl Adapter for Codex {
         Exchange { events, write: Vec::new() }
     }
 
-    /// A message does not reach it while it asks something, so the open questions are refused first.
+    /// A message does not reach it while it asks something, so the open questions are refused first; so is one that it
+    /// has announced, as soon as it comes.
     fn message(&mut self, text: &str) -> Exchange {
         let memory = &mut self.memory;
+        memory.refuses |= memory.asked && memory.questions.is_empty();
         let questions = std::mem::take(&mut memory.questions);
         let refusal =
             |(id, method): (&String, &String)| wire::refusal(&serde_json::from_str(id).unwrap_or(Value::Null), method);

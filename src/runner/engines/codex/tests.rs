@@ -175,6 +175,74 @@ fn a_question_is_refused_by_a_message_and_never_granted() {
     }
 }
 
+fn flags(codex: &mut Codex, flags: &[&str]) -> Vec<Event> {
+    read(
+        codex,
+        &notice("thread/status/changed", &json!({"threadId": "t", "status": {"type": "active", "activeFlags": flags}})),
+    )
+}
+
+/// One that has said that it asks, and got a message before it asked.
+fn written_to_too_early() -> Codex {
+    let mut codex = open();
+    codex.message("go");
+    read(&mut codex, &notice("turn/started", &json!({"threadId": "t", "turn": {"id": "1"}})));
+    assert_eq!(flags(&mut codex, &["waitingOnApproval"]), [Event::AwaitingInput]);
+    assert_eq!(codex.message("instead").write.len(), 1, "there is nothing to refuse yet");
+    codex
+}
+
+fn approval(id: u64) -> String {
+    json!({"id": id, "method": "item/commandExecution/requestApproval", "params": {}}).to_string()
+}
+
+#[test]
+fn a_question_that_a_message_came_before_is_refused_as_soon_as_it_comes() {
+    let mut codex = Codex::default();
+    codex.restore(&written_to_too_early().save());
+    for id in [0, 1] {
+        let refused = codex.read(approval(id).as_bytes());
+        assert_eq!(refused.events, [Event::Output { task: None }], "nobody is waited for");
+        assert_eq!(refused.write, [format!("{}\n", json!({"id": id, "result": {"decision": "decline"}}))]);
+    }
+    flags(&mut codex, &[]);
+    let next = codex.read(approval(2).as_bytes());
+    assert_eq!((next.events, next.write), (vec![Event::AwaitingInput], Vec::new()), "that one is a person's");
+}
+
+#[test]
+fn only_a_message_into_that_gap_refuses_a_later_question() {
+    let mut ended = written_to_too_early();
+    read(&mut ended, &notice("turn/completed", &json!({"threadId": "t", "turn": {"id": "1"}})));
+    let mut answered = open();
+    flags(&mut answered, &["waitingOnApproval"]);
+    answered.read(approval(0).as_bytes());
+    assert_eq!(answered.message("instead").write.len(), 2);
+    let mut unasked = open();
+    unasked.message("go");
+    unasked.message("and this");
+    for codex in [&mut ended, &mut answered, &mut unasked] {
+        let asked = codex.read(approval(1).as_bytes());
+        assert_eq!((asked.events, asked.write), (vec![Event::AwaitingInput], Vec::new()));
+    }
+}
+
+#[test]
+fn one_that_cannot_open_its_conversation_says_why() {
+    let mut codex = Codex::default();
+    codex.greet(&Opening { cwd: "/work".into(), engine_session_id: Some("7".into()) });
+    assert_eq!(codex.trouble(), None);
+    read(&mut codex, &json!({"id": 2, "error": {"code": -32600, "message": "no rollout\nfound"}}));
+    assert_eq!(
+        (codex.is_ready(), codex.trouble().as_deref()),
+        (false, Some("it cannot open the conversation: no rolloutfound"))
+    );
+    let mut kept = open();
+    kept.clear();
+    read(&mut kept, &json!({"id": 3, "error": {"code": -32600, "message": "no"}}));
+    assert_eq!((kept.is_ready(), kept.trouble()), (true, None), "it goes on with the one that it has");
+}
+
 #[test]
 fn a_request_for_a_program_is_refused_at_once() {
     let mut codex = open();
