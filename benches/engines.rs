@@ -32,6 +32,8 @@ impl Runner {
         std::fs::write(&config, text).unwrap();
         std::fs::write(home.join("secret"), SECRET).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_sexton"));
+        // It would be taken for a setting.
+        command.env_remove("SEXTON_BENCH_SESSIONS");
         command.arg("--config").arg(&config).arg("runner").stdout(Stdio::null()).stderr(Stdio::null());
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
         Self { process: command.spawn().unwrap(), base: format!("http://127.0.0.1:{port}/coding"), client }

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use crate::runner::shim::wire::SEGMENT_BYTES;
+
 use crate::clock::Clock;
 use crate::protocol::StopLimits;
 use crate::runner::engines::AdapterKind;
@@ -108,8 +110,6 @@ impl CgroupChoice {
     }
 }
 
-/// How many bytes one segment of an engine's output has; no setting.
-pub const SEGMENT_BYTES: u64 = 16 * 1024 * 1024;
 /// How often the runner looks after its engines of its own accord, in milliseconds; no setting.
 pub const HEARTBEAT: Ms = 5 * SECOND;
 /// An engine that leaves within this time of its start never started, in milliseconds; no setting.

@@ -12,7 +12,7 @@ use std::path::Path;
 
 pub(crate) use cutter::{Cutter, Line};
 
-use crate::runner::shim::wire::{ERRORS, ERRORS_OLD, parse_segment, segment_name, times_name};
+use crate::runner::shim::wire::{ERRORS, ERRORS_OLD, TIME_BYTES, parse_segment, segment_name, times_name};
 use crate::time::Ms;
 
 /// How many of the last lines of standard error are told.
@@ -106,7 +106,7 @@ impl Times {
         let first = bases.iter().copied().rfind(|base| *base <= from);
         for base in bases.into_iter().filter(|base| Some(*base) >= first) {
             let bytes = fs::read(folder.join(times_name(base))).unwrap_or_default();
-            all.extend(bytes.chunks_exact(16).filter_map(record).filter(|(end, _)| *end > from));
+            all.extend(bytes.chunks_exact(TIME_BYTES).filter_map(record).filter(|(end, _)| *end > from));
         }
         Self(all)
     }

@@ -14,6 +14,7 @@ use crate::runner::process::Identity;
 use crate::runner::shim::caller::Caller;
 use crate::runner::shim::door::Door;
 use crate::runner::shim::engine::{Engine, myself};
+use crate::runner::shim::input::Answers;
 use crate::runner::shim::own::Own;
 use crate::runner::shim::waiter::{Event, Waiter};
 use crate::runner::shim::wire::{Containment, Hello, News, Note, Order, SOCKET, VERSION};
@@ -281,7 +282,7 @@ impl Shim {
         }
     }
 
-    fn answer(&mut self, answers: crate::runner::shim::input::Answers) {
+    fn answer(&mut self, answers: Answers) {
         for (seq, result) in answers {
             self.tell(&News::Taken { seq, result });
         }

@@ -30,8 +30,8 @@ pub(crate) const OUT: &str = "out";
 pub(crate) const ERRORS: &str = "err.log";
 /// The [`ERRORS_MOST`] bytes of standard error before those.
 pub(crate) const ERRORS_OLD: &str = "err.old";
-/// How large a segment of output becomes, unless the spec says otherwise.
-pub(crate) const SEGMENT_BYTES: u64 = 16 * 1024 * 1024;
+/// How large a segment of output becomes, unless the spec says otherwise; no setting.
+pub const SEGMENT_BYTES: u64 = 16 * 1024 * 1024;
 /// How large each of the two files of standard error becomes.
 pub(crate) const ERRORS_MOST: u64 = 1024 * 1024;
 /// How many bytes of a [`Note`]'s state are kept.
