@@ -12,6 +12,7 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -42,6 +43,9 @@ struct Identity {
     /// Missing in a folder of a runner that did not tell it yet.
     #[serde(default)]
     state_id: Option<String>,
+    /// Device and number of the folder that the mark was made for.
+    #[serde(default)]
+    place: Option<(u64, u64)>,
 }
 
 impl StateDir {
@@ -114,11 +118,16 @@ impl StateDir {
 }
 
 /// Returns the folder's mark and `state_id`, each made once and on disk before it is used.
+///
+/// A copy of a folder gets a mark of its own: what carries the mark may be killed, and belongs to the folder that was
+/// copied.
 fn identity(root: &Path, runner_id: &Id) -> Result<(String, String), OpenError> {
     let path = root.join("identity.json");
     let kept =
         files::read_json::<Identity>(&path).map_err(|error| OpenError::Damaged(path.clone(), error.to_string()))?;
-    let mark = match kept {
+    let place =
+        fs::metadata(root).map(|it| (it.dev(), it.ino())).map_err(|error| OpenError::Io(root.to_owned(), error))?;
+    let (mark, state_id) = match kept {
         Some(Identity { runner_id: kept, .. }) if kept != *runner_id => {
             return Err(OpenError::OtherRunner {
                 folder: root.to_owned(),
@@ -126,12 +135,16 @@ fn identity(root: &Path, runner_id: &Id) -> Result<(String, String), OpenError> 
                 given: runner_id.to_string(),
             });
         }
-        Some(Identity { mark, state_id: Some(state_id), .. }) => return Ok((mark, state_id)),
-        Some(Identity { mark, state_id: None, .. }) => mark,
-        None => random(),
+        Some(Identity { mark, state_id: Some(state_id), place: Some(kept), .. }) if kept == place => {
+            return Ok((mark, state_id));
+        }
+        Some(Identity { state_id, place: Some(kept), .. }) if kept != place => (random(), state_id),
+        Some(Identity { mark, state_id, .. }) => (mark, state_id),
+        None => (random(), None),
     };
-    let state_id = random();
-    let identity = Identity { runner_id: runner_id.clone(), mark: mark.clone(), state_id: Some(state_id.clone()) };
+    let state_id = state_id.unwrap_or_else(random);
+    let (runner_id, place) = (runner_id.clone(), Some(place));
+    let identity = Identity { runner_id, mark: mark.clone(), state_id: Some(state_id.clone()), place };
     files::write_json(&path, &identity).map_err(|error| OpenError::Io(root.to_owned(), error))?;
     Ok((mark, state_id))
 }

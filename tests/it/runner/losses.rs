@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use sexton::clock::{Clock, SystemClock};
 
 use crate::support::daemon::{Daemon, force, home_of_a_past_life, said};
 use crate::support::processes::{is_alive, kill, parent};
@@ -111,7 +112,7 @@ async fn an_adopted_engine_keeps_its_conversation_and_its_use_across_a_kill() {
     assert_eq!(daemon.tell("start", &start(1)).await.0, 200);
     // Whatever keeps the note fresh is over.
     tokio::time::sleep(std::time::Duration::from_millis(1_500)).await;
-    let adopted = sexton::clock::timer();
+    let adopted = SystemClock.awake();
     assert_eq!(daemon.tell("start", &start(2)).await.0, 200);
     daemon.kill();
     let daemon = Daemon::start(&home).await;
@@ -119,8 +120,27 @@ async fn an_adopted_engine_keeps_its_conversation_and_its_use_across_a_kill() {
         daemon.until("read", |list| list["ready"] == true && tracked(list, "s1").unwrap()["idle_ms"].is_i64()).await;
     let one = tracked(&list, "s1").unwrap();
     assert_eq!((&one["generation"], &one["engine_session_id"]), (&json!(2), &json!("talk-7")), "{one}");
-    assert!(u128::from(one["idle_ms"].as_u64().unwrap()) <= adopted.elapsed().as_millis() + 1, "{one}");
+    assert!(one["idle_ms"].as_i64().unwrap() <= SystemClock.awake() - adopted + 1, "{one}");
     let other = json!({"session_id": "s2", "generation": 1, "engine": "sh", "cwd": "/", "args": [SPEAKS],
                        "engine_session_id": "talk-7"});
     assert_eq!(daemon.tell("start", &other).await.1["outcome"], "in_use", "never two engines on one conversation");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_runner_on_a_copy_of_the_state_folder_kills_no_engine_of_the_original() {
+    let home = home_of_a_past_life().await;
+    let _engines = Engines(Some(Arc::clone(&home)));
+    let first = Daemon::start(&home).await;
+    let pid = first.begin("s1", SPEAKS).await;
+    let copy = tempfile::tempdir().unwrap();
+    for what in ["state", "secret"] {
+        // A socket cannot be copied, which is told and harms nothing.
+        let _ =
+            std::process::Command::new("cp").arg("-a").arg(home.path().join(what)).arg(copy.path()).status().unwrap();
+    }
+    let second = Daemon::start(&copy).await;
+    second.ready().await;
+    second.until("sorted out", |list| tracked(list, "s1").is_none()).await;
+    assert!(is_alive(pid));
+    assert_eq!(first.say("s1", "hello").await.0, 200);
 }
