@@ -81,10 +81,9 @@ impl Runner {
     /// What must be true: the end of the engine is on disk.
     pub(crate) fn clear_folder(&self, folder: &Path, id: &Id, generation: i64) -> std::io::Result<()> {
         match std::fs::rename(folder.join(OUT), self.dir().output(id, generation)) {
+            // The folder stays, and with it what the engine wrote; the next start tries it again.
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
             // It never wrote anything.
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                tracing::warn!(session_id = %id, %error, "the output of an ended engine cannot be kept");
-            }
             Ok(()) | Err(_) => {}
         }
         std::fs::remove_dir_all(folder)

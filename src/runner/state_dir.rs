@@ -103,10 +103,25 @@ impl StateDir {
     /// # Errors
     /// When it cannot be moved.
     pub(crate) fn quarantine(&self, path: &Path, why: &str, now: UtcMs) -> io::Result<String> {
-        let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();
-        let aside = self.root.join("quarantine").join(format!("{name}-{}", now.0));
+        let (name, aside) = self.aside(path, now)?;
         fs::rename(path, &aside)?;
-        Ok(format!("{name} was damaged ({why}) and is kept as {}", aside.display()))
+        Ok(kept_as(&name, why, &aside))
+    }
+
+    /// As [`StateDir::quarantine`], but `path` stays where it is as well.
+    ///
+    /// # Errors
+    /// When it cannot be copied.
+    pub(crate) fn quarantine_copy(&self, path: &Path, why: &str, now: UtcMs) -> io::Result<String> {
+        let (name, aside) = self.aside(path, now)?;
+        fs::copy(path, &aside)?;
+        Ok(kept_as(&name, why, &aside))
+    }
+
+    fn aside(&self, path: &Path, now: UtcMs) -> io::Result<(String, PathBuf)> {
+        let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy().into_owned();
+        let aside = self.root.join("quarantine").join(format!("{name}-{}", now.0));
+        Ok((name, aside))
     }
 
     /// Returns how much lies in quarantine.
@@ -115,6 +130,10 @@ impl StateDir {
         let entries = fs::read_dir(self.root.join("quarantine")).into_iter().flatten().flatten();
         entries.map(|entry| format!("{} is damaged and kept for a person to look at", entry.path().display())).collect()
     }
+}
+
+fn kept_as(name: &str, why: &str, aside: &Path) -> String {
+    format!("{name} was damaged ({why}) and is kept as {}", aside.display())
 }
 
 /// Returns the folder's mark and `state_id`, each made once and on disk before it is used.

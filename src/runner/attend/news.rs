@@ -50,7 +50,7 @@ impl Attendant {
 
     pub(super) fn grown(&mut self, head: u64, errors: u64, errors_at: Ms) {
         self.head = self.head.max(head);
-        self.session.facts().behind = self.is_behind();
+        self.session.read_up_to_now(self.is_behind());
         self.session.grew(head);
         let more = {
             let mut facts = self.session.facts();

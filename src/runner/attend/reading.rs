@@ -47,7 +47,7 @@ impl Attendant {
                 self.lose(at);
             }
         }
-        self.session.facts().behind = self.is_behind();
+        self.session.read_up_to_now(self.is_behind());
     }
 
     /// Takes note that what came behind `at` cannot be read, so nobody knows what it said. It is asked again when there

@@ -80,6 +80,8 @@ pub(crate) struct Engine {
     turns: watch::Sender<u64>,
     /// Told whenever it has said something.
     told: watch::Sender<()>,
+    /// Told whenever some of what it has said was read.
+    read: watch::Sender<()>,
     facts: Mutex<Facts>,
 }
 
@@ -137,6 +139,7 @@ impl Engine {
             head: watch::Sender::new(0),
             turns: watch::Sender::new(0),
             told: watch::Sender::new(()),
+            read: watch::Sender::new(()),
             facts: Mutex::new(facts),
         };
         (Arc::new(session), receiver)
@@ -190,6 +193,12 @@ impl Engine {
     /// Takes up what an earlier life of the runner saved; false when it cannot be understood.
     pub(crate) fn take_up(&self, state: &str) -> bool {
         self.facts().take_up(state)
+    }
+
+    /// Takes note whether it has said something that was not read yet.
+    pub(crate) fn read_up_to_now(&self, behind: bool) {
+        self.facts().behind = behind;
+        self.read.send_replace(());
     }
 
     /// Takes note that there is more output.

@@ -1,6 +1,7 @@
 //! How far an engine's life has come: who marks it, and who waits for it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::protocol::Ended;
 use crate::runner::engine::{Ending, Engine, Facts};
@@ -78,6 +79,20 @@ impl Engine {
             () = ready => {}
             () = self.ends() => {}
         }
+    }
+
+    /// Waits until all that it has said was read, but no longer than `most`: one that never stops talking is never read
+    /// to its end.
+    pub(crate) async fn is_read(&self, most: Duration) {
+        let mut read = self.read.subscribe();
+        let all = async {
+            while self.facts().behind {
+                if read.changed().await.is_err() {
+                    break;
+                }
+            }
+        };
+        let _ = tokio::time::timeout(most, all).await;
     }
 
     /// Waits until it is ending or gone.

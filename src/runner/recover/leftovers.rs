@@ -78,11 +78,16 @@ impl Runner {
         self.damaged().push(sentence);
     }
 
-    /// Keeps a folder with a damaged record for a person, under the folder's own name beside it.
+    /// Keeps copies of the damaged records of a start for a person. They stay where they are until the end of the engine
+    /// is on disk: without them, nobody would know that there was one.
     pub(super) fn copy_aside(&self, folder: &Path, why: &str) {
         let damaged = std::fs::read_dir(folder).into_iter().flatten().flatten();
         for entry in damaged.filter(|entry| entry.file_name().to_string_lossy().starts_with("start.")) {
-            self.set_aside(&entry.path(), why);
+            let sentence = match self.dir().quarantine_copy(&entry.path(), why, self.settings().clock.now()) {
+                Ok(sentence) => sentence,
+                Err(error) => format!("{} cannot be set aside: {error}", entry.path().display()),
+            };
+            self.damaged().push(sentence);
         }
     }
 }

@@ -21,6 +21,8 @@ use crate::runner::stop::condition::{Condition, check};
 use crate::runner::{Runner, files, usage};
 use crate::time::{MINUTE, Ms, SECOND};
 
+/// How long a decision waits for what the engine has said to be read.
+const READ_WITHIN: Duration = Duration::from_millis(500);
 /// How old the answer that a stop rests on may be, on a clock that runs on in sleep.
 pub(crate) const STAMP_FRESH: Ms = MINUTE;
 
@@ -75,6 +77,7 @@ impl Runner {
         condition: &Condition,
     ) -> Result<Decision, Refusal> {
         let _alone = session.change.lock().await;
+        session.is_read(READ_WITHIN).await;
         let first = self.decide(&session.facts(), request.generation, condition);
         if !matches!(first, Decision::Stop) {
             return Ok(first);
@@ -86,6 +89,7 @@ impl Runner {
             let message = format!("the stop could not be written down, so nothing was stopped: {error}");
             return Err(Refusal::internal(message).about(&request.session_id, request.generation));
         }
+        session.is_read(READ_WITHIN).await;
         let second = {
             let mut facts = session.facts();
             let second = self.decide(&facts, request.generation, condition);
@@ -192,11 +196,15 @@ impl Runner {
         if stamp.is_some_and(|stamp| !self.is_fresh(stamp)) {
             return refuse(Because::Stale, idle_ms);
         }
-        // What was said and not read yet may be the beginning of a turn.
-        if facts.messages_on_their_way > 0 || facts.behind {
+        if facts.messages_on_their_way > 0 {
             return refuse(Because::Active, idle_ms);
         }
-        protection(&state, limits).map_or(Decision::Stop, |because| refuse(because, idle_ms))
+        match protection(&state, limits) {
+            Some(because) => refuse(because, idle_ms),
+            // What was said and not read yet may be the beginning of a turn.
+            None if facts.behind => refuse(Because::Active, idle_ms),
+            None => Decision::Stop,
+        }
     }
 
     /// Returns whether the stamp is of this epoch, not from the future, and at most [`STAMP_FRESH`] old.
