@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::support::processes::end_shims;
+
 /// The program under test.
 pub(crate) const SEXTON: &str = env!("CARGO_BIN_EXE_sexton");
 
@@ -26,6 +28,13 @@ pub(crate) struct Said {
     pub(crate) code: i32,
     pub(crate) out: String,
     pub(crate) err: String,
+}
+
+/// Engines outlive the daemons that a test stops, but not the test.
+impl Drop for House {
+    fn drop(&mut self) {
+        end_shims(self.dir.path());
+    }
 }
 
 impl House {
