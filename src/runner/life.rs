@@ -10,7 +10,8 @@ use crate::protocol::{Ended, EngineExit, StopStage};
 use crate::runner::attend::{Attendant, Parting};
 use crate::runner::engine::{Ending, Engine, Errand};
 use crate::runner::records::{self, Of, Record};
-use crate::runner::shim::wire::{Containment, Gone, OUT};
+use crate::runner::shim::cgroup::Leaf;
+use crate::runner::shim::wire::{Containment, Gone, HELD, Held, OUT};
 use crate::runner::{Runner, files, output, survivors};
 use crate::session::Id;
 
@@ -126,17 +127,30 @@ impl Runner {
     /// Kills what carries the engine's marks, until none of it is left.
     ///
     /// What must be true: the shim that held the engine is gone, and left no proof of its own. Killed is only what
-    /// carries both this folder's mark and this session's id, and it returns only once the kernel showed every process
-    /// and none of them is one: a look that failed is repeated, for ever if need be.
+    /// carries both this folder's mark and this session's id, or is in the control group that this very shim made for the
+    /// engine alone in this boot. It returns only once the kernel showed every process and none of them is one: a look
+    /// that failed is repeated, for ever if need be.
     pub(crate) async fn free(&self, session: &Engine) {
+        let leaf = self.leaf(session).await;
         loop {
+            if let Some(leaf) = &leaf {
+                leaf.kill();
+            }
             let left = survivors::free(&self.dir().mark, &session.id, ROUNDS).await;
-            if left.is_empty() {
-                return;
+            if left.is_empty() && leaf.as_ref().is_none_or(Leaf::is_empty) {
+                return leaf.as_ref().map_or((), Leaf::remove);
             }
             tracing::warn!(session_id = %session.id, left = ?left, "what a killed shim left cannot be killed");
             session.facts().stuck = left;
         }
+    }
+
+    /// Returns the control group that the shim made for this engine, if it wrote one down in this boot.
+    async fn leaf(&self, session: &Engine) -> Option<Leaf> {
+        let held = self.dir().session(&session.id).join(HELD);
+        let held = files::aside(move || files::read_json::<Held>(&held)).await.ok().flatten()?;
+        let folder = held.cgroup.filter(|_| held.boot_id == self.shared.boot_id)?;
+        Leaf::known(folder, session.id.as_str())
     }
 
     /// Writes the record to the disk, however long that takes: until then the engine's end is not told.

@@ -16,7 +16,7 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::process::Command;
 
 use crate::runner::files;
-use crate::runner::process::{self, Facts, Identity};
+use crate::runner::process::{self, Identity};
 use crate::runner::shim::wire::{Containment, HELD, Held, Hello, LOCK, News, Order, SOCKET, Spec};
 
 /// How long a shim may take to listen, and to say who it is.
@@ -194,8 +194,7 @@ pub(crate) fn vacant(folder: &Path) -> Option<Vacant> {
 
 fn holder_lives(folder: &Path) -> bool {
     let Ok(Some(held)) = files::read_json::<Held>(&folder.join(HELD)) else { return false };
-    let now = process::facts(held.shim.pid).filter(Facts::is_alive);
-    process::boot_id().is_ok_and(|boot_id| boot_id == held.boot_id) && now.is_some_and(|now| now.identity == held.shim)
+    process::boot_id().is_ok_and(|boot_id| boot_id == held.boot_id) && process::lives(held.shim)
 }
 
 fn somebody_listens(folder: &Path) -> bool {

@@ -90,6 +90,12 @@ fn children(pid: i32) -> Vec<i32> {
     pids.filter_map(|pid| i32::try_from(pid).ok()).collect()
 }
 
+/// Returns whether exactly this process is there and no zombie.
+#[must_use]
+pub(crate) fn lives(process: Identity) -> bool {
+    facts(process.pid).is_some_and(|now| now.identity == process && now.is_alive())
+}
+
 /// Sends `signal` to exactly this process, and returns whether it was sent.
 ///
 /// The process is pinned first and compared after that, with `still` deciding on its present facts, so a number that

@@ -62,7 +62,7 @@ impl Runner {
     async fn with_usage(&self, sessions: &[Arc<Engine>]) -> Vec<TrackedSession> {
         let (now, stall_after) = (self.settings().clock.awake(), self.settings().stall_after);
         let mut tracked: Vec<_> = sessions.iter().map(|session| session.tracked(now, stall_after)).collect();
-        let shims: Vec<_> = sessions.iter().map(|session| session.facts().shim).collect();
+        let shims: Vec<_> = sessions.iter().map(|session| session.facts().shim.map(|shim| shim.pid)).collect();
         let measure = move || shims.into_iter().map(|shim| shim.map(usage::below)).collect::<Vec<_>>();
         let costs = tokio::task::spawn_blocking(measure).await.unwrap_or_default();
         for (one, cost) in tracked.iter_mut().zip(costs) {

@@ -4,9 +4,9 @@ use std::io;
 use std::time::Duration;
 
 use crate::runner::attend::Attendant;
-use crate::runner::files;
 use crate::runner::link::{self, Link};
 use crate::runner::shim::wire::{EXIT, Gone};
+use crate::runner::{files, process};
 
 /// How long a shim that does not answer is left alone, at first and at most.
 const CALL_AGAIN: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(5));
@@ -14,14 +14,17 @@ const CALL_AGAIN: (Duration, Duration) = (Duration::from_millis(20), Duration::f
 impl Attendant {
     /// Finds the shim again that does not answer any more; fails with what it left when it is gone.
     ///
-    /// Only a lock that is free says that it is gone. One that holds its lock and does not answer is called again, for
+    /// Only a lock that is free says that it is gone, and only if the process that was met here as the shim is gone too:
+    /// a folder that somebody removed has no lock. One that holds its lock and does not answer is called again, for
     /// ever if need be; until it answers, nobody knows what its engine does.
     pub(super) async fn call_again(&mut self) -> Result<(), Option<Gone>> {
         let mut pause = CALL_AGAIN.0;
         self.session.facts().unread = true;
         loop {
             let folder = self.folder.clone();
-            if files::aside(move || Ok(link::vacant(&folder).is_some())).await.unwrap_or(false) {
+            let met = self.session.facts().shim;
+            let gone = move || Ok(!met.is_some_and(process::lives) && link::vacant(&folder).is_some());
+            if files::aside(gone).await.unwrap_or(false) {
                 let exit = self.folder.join(EXIT);
                 let gone: Option<Gone> = files::aside(move || files::read_json(&exit)).await.ok().flatten();
                 if let Some(gone) = &gone {

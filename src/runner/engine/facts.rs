@@ -30,8 +30,8 @@ pub(crate) struct Facts {
     pub(crate) engine_session_id: Option<String>,
     /// Its process.
     pub(crate) process: Option<Identity>,
-    /// Its shim's process id.
-    pub(crate) shim: Option<i32>,
+    /// Its shim's process.
+    pub(crate) shim: Option<Identity>,
     /// How its process ended.
     pub(crate) exit: Option<EngineExit>,
     /// Messages that are on their way to it while their senders wait.

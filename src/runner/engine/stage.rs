@@ -23,7 +23,7 @@ pub(crate) enum Stage {
 
 impl Engine {
     /// Marks it as running.
-    pub(crate) fn runs(&self, process: Identity, shim: i32, containment: Containment) {
+    pub(crate) fn runs(&self, process: Identity, shim: Identity, containment: Containment) {
         let mut facts = self.facts();
         (facts.process, facts.shim) = (Some(process), Some(shim));
         facts.containment = containment;
@@ -35,7 +35,7 @@ impl Engine {
     /// Marks it as running under a shim that an earlier life of the runner had started.
     pub(crate) fn known_to_run(&self, hello: &Hello) {
         if let Some(engine) = hello.engine {
-            self.runs(engine, hello.shim.pid, hello.containment);
+            self.runs(engine, hello.shim, hello.containment);
         }
     }
 

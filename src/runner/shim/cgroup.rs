@@ -22,10 +22,17 @@ impl Leaf {
     /// Makes one below `under`; none when that does not work.
     #[must_use]
     pub(crate) fn make(under: &Path, session: &str) -> Option<Self> {
-        let folder = under.join(format!("sexton-{session}"));
+        let folder = under.join(name_of(session));
         // One of the same name is empty, or it cannot be removed: then its processes are not mixed with others.
         let _ = fs::remove_dir(&folder);
         fs::create_dir(&folder).ok().map(|()| Self { folder })
+    }
+
+    /// Returns the one that was made for a session, if that is what lies there.
+    #[must_use]
+    pub(crate) fn known(folder: PathBuf, session: &str) -> Option<Self> {
+        let named = folder.file_name().is_some_and(|name| name.to_str() == Some(&name_of(session)));
+        (named && folder.join("cgroup.kill").exists()).then_some(Self { folder })
     }
 
     /// Returns its folder.
@@ -55,6 +62,10 @@ impl Leaf {
     pub(crate) fn remove(&self) {
         remove(&self.folder);
     }
+}
+
+fn name_of(session: &str) -> String {
+    format!("sexton-{session}")
 }
 
 fn remove(folder: &Path) {

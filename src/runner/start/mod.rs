@@ -168,7 +168,7 @@ impl Runner {
         let mut attendant = Attendant::new(self.clone(), Arc::clone(&session));
         match linked {
             Ok((link, started)) => {
-                session.runs(started.engine, started.shim.pid, started.containment);
+                session.runs(started.engine, started.shim, started.containment);
                 attendant.begin(link, &opening).await;
                 self.shared.tasks.spawn(self.clone().follow(Arc::clone(&session), attendant, errands));
                 self.settle(session, request.generation).await

@@ -168,7 +168,7 @@ impl Runner {
     ///
     /// What must be true: the engine was marked as ending by the caller, by right; from here on there is no way back.
     async fn climb(&self, session: &Arc<Engine>) {
-        let shim = session.facts().shim;
+        let shim = session.facts().shim.map(|shim| shim.pid);
         if let Some(shim) = shim {
             let measured = tokio::task::spawn_blocking(move || usage::below(shim).rss_bytes).await.ok();
             if let Some(ending) = &mut session.facts().ending {

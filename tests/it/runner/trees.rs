@@ -4,7 +4,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use serde_json::json;
+use sexton::runner::CgroupChoice;
 
+use crate::support::cgroups::group;
 use crate::support::processes::{is_alive, kill, parent, sleeping, unique};
 use crate::support::runner::{TestRunner, ended, tracked};
 
@@ -145,5 +147,40 @@ async fn a_hundred_trees_are_ended_at_once_within_twice_the_longest_grace() {
     assert!(pids.iter().all(|pid| !is_alive(*pid)));
     eprintln!("a hundred trees were ended in {} ms", took.as_millis());
     assert!(took < 2 * longest, "{took:?}");
+    runner.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_control_group_holds_what_a_killed_shim_left_even_if_that_cleared_its_environment() {
+    let Some(group) = group() else { return };
+    let at = CgroupChoice::At(group.0.clone());
+    let runner = TestRunner::start_with(|settings| settings.cgroup = at).await;
+    let word = unique();
+    let pid = runner.script("s1", &format!("(env -i setsid sleep {word} &); exec cat")).await;
+    let tree = runner.until_tracked("s1", "held", |one| one["containment"] == "cgroup" && sleeping(&word).len() == 1);
+    tree.await;
+    kill(parent(pid), "KILL");
+    runner.until("recorded", |list| ended(list, "s1").is_some()).await;
+    assert_eq!(sleeping(&word), Vec::<i32>::new());
+    assert_eq!(group.leaves(), 0);
+    runner.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_engine_whose_whole_folder_was_removed_is_not_taken_for_dead() {
+    let runner = TestRunner::start().await;
+    let pid = runner.sample("s1", &["idle"]).await;
+    let (folder, aside) = (runner.state().join("sessions/s1"), runner.home.path().join("aside"));
+    std::fs::rename(&folder, &aside).unwrap();
+    // Whoever comes to a shim takes the place of its runner, which then looks for it where it was.
+    let caller = std::os::unix::net::UnixStream::connect(aside.join("s")).unwrap();
+    runner.until_tracked("s1", "unknown", |one| one["generating"].is_null()).await;
+    for _ in 0..50 {
+        assert!(tracked(&runner.list().await, "s1").is_some() && is_alive(pid));
+    }
+    std::fs::rename(&aside, &folder).unwrap();
+    drop(caller);
+    runner.until_tracked("s1", "known again", |one| one["generating"] == false).await;
+    assert_eq!(runner.say("s1", "hello").await.0, 200);
     runner.stop().await;
 }

@@ -1,5 +1,6 @@
 //! What the tests share.
 
+pub(crate) mod cgroups;
 pub(crate) mod daemon;
 pub(crate) mod events;
 pub(crate) mod fake_runner;
