@@ -81,7 +81,7 @@ fn run(cli: Cli) -> anyhow::Result<Outcome> {
 }
 
 /// How many threads wait for the disk or the kernel at once.
-const BLOCKING_MOST: usize = 32;
+const BLOCKING_MOST: usize = 8;
 
 /// Daemons and passes do many things at once; everything else is over before a second thread would pay.
 fn runtime(command: &Command) -> std::io::Result<Runtime> {
