@@ -123,6 +123,18 @@ mod tests {
     }
 
     #[test]
+    fn only_the_group_that_was_made_for_the_session_is_known_again() {
+        let under = tempfile::tempdir().unwrap();
+        let folder = under.path().join("sexton-s1");
+        fs::create_dir(&folder).unwrap();
+        assert!(Leaf::known(folder.clone(), "s1").is_none(), "it is no control group");
+        fs::write(folder.join("cgroup.kill"), "").unwrap();
+        assert!(Leaf::known(folder.clone(), "s1").is_some());
+        assert!(Leaf::known(folder, "s10").is_none(), "it is another session's");
+        assert!(Leaf::known(under.path().to_owned(), "s1").is_none(), "it is everybody's");
+    }
+
+    #[test]
     fn only_version_2_counts() {
         let mounts = "30 24 0:26 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n\
                       41 30 0:37 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\

@@ -147,15 +147,6 @@ impl Adapter for Claude {
             "DISABLE_TELEMETRY",
             "DISABLE_ERROR_REPORTING",
             "IS_SANDBOX",
-            "HTTP_PROXY",
-            "HTTPS_PROXY",
-            "NO_PROXY",
-            "http_proxy",
-            "https_proxy",
-            "no_proxy",
-            "NODE_EXTRA_CA_CERTS",
-            "SSL_CERT_FILE",
-            "SSL_CERT_DIR",
         ]
     }
 

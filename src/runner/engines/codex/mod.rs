@@ -31,19 +31,7 @@ impl Adapter for Codex {
     }
 
     fn passes_on(&self) -> &'static [&'static str] {
-        &[
-            "OPENAI_*",
-            "CODEX_*",
-            "HTTP_PROXY",
-            "HTTPS_PROXY",
-            "NO_PROXY",
-            "http_proxy",
-            "https_proxy",
-            "no_proxy",
-            "NODE_EXTRA_CA_CERTS",
-            "SSL_CERT_FILE",
-            "SSL_CERT_DIR",
-        ]
+        &["OPENAI_*", "CODEX_*"]
     }
 
     fn greet(&mut self, opening: &Opening) -> Exchange {

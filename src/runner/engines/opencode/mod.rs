@@ -331,11 +331,6 @@ const PASSED_ON: &[&str] = &[
     "OPENROUTER_*",
     "XAI_*",
     "DEEPSEEK_*",
-    "SSL_CERT_FILE",
-    "NODE_EXTRA_CA_CERTS",
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "NO_PROXY",
 ];
 
 fn output(task: Option<String>) -> Event {
