@@ -24,7 +24,7 @@ use sexton::session::{Id, Runner, Session, Status};
 use sexton::store::Store;
 use sexton::sweep::{Request, sweep};
 use sexton::time::{HOUR, MINUTE};
-use sexton::tools::Tools;
+use sexton::tools::{CurrentConfig, Tools};
 use tokio_util::sync::CancellationToken;
 
 /// How many runners share the sessions: one answer stays well below the size that is read.
@@ -95,7 +95,7 @@ async fn tools(folder: &std::path::Path) -> Tools {
         store: Store::open(&format!("sqlite://{}/sexton.db", folder.display())).await.unwrap(),
         runners: Arc::new(HttpRunners::new(&settings).unwrap()),
         clock: Arc::new(SystemClock),
-        config: Arc::new(config),
+        settings: CurrentConfig::new(config),
         metrics: Arc::new(Metrics::default()),
         worker_id: Id::new(),
     }

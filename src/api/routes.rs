@@ -108,7 +108,7 @@ fn guarded(line: Line, api: &Shared) -> UtoipaMethodRouter<Shared> {
     if let Access::Token(scope) = line.access {
         methods = methods.route_layer(from_fn_with_state((api.clone(), scope), access::require));
     }
-    let limit = line.patience.limit(&api.tools().config);
+    let limit = line.patience.limit(&api.tools().config());
     (schemas, paths, methods.route_layer(from_fn_with_state((api.clone(), limit), bound)))
 }
 
@@ -143,7 +143,7 @@ async fn no_method(State(api): State<Shared>, method: Method, headers: HeaderMap
 
 /// Tells what is wrong with a request only to whom has a token.
 async fn known(api: &Shared, headers: &HeaderMap, error: impl FnOnce() -> ApiError) -> ApiError {
-    let limit = Patience::Store.limit(&api.tools().config);
+    let limit = Patience::Store.limit(&api.tools().config());
     match tokio::time::timeout(limit, access::authenticate(api, headers)).await {
         Ok(Ok(_)) => error(),
         Ok(Err(refused)) => refused,

@@ -40,7 +40,7 @@ pub async fn serve(tools: Tools, owner: String, listener: TcpListener, stop: Can
         "server.listen: {address} is not a loopback address; this version listens on loopback only"
     );
     let store = tools.store.clone();
-    let limit = tools.config.schedule.shutdown_limit.as_std() + LAST_ANSWERS;
+    let limit = tools.config().schedule.shutdown_limit.as_std() + LAST_ANSWERS;
     let (worker, work) = Worker::new(&tools).map_err(anyhow::Error::msg)?;
     let api = shared(worker, owner, address)?;
     announce(&store, &api.owner, address).await;

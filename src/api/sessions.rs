@@ -119,7 +119,7 @@ async fn runner(api: &Api, named: Option<Id>) -> Result<Id, ApiError> {
         return Ok(named);
     }
     let runners = api.tools().store.list_runners().await?;
-    let here = &api.tools().config.runner.id;
+    let here = &api.tools().config().runner.id;
     match runners.as_slice() {
         [] => Err(ApiError::new(ErrorCode::Invalid, "no runner is enrolled; `sexton runners add ID URL` enrols one")),
         [only] => Ok(only.id.clone()),

@@ -11,7 +11,7 @@ use crate::metrics::Metrics;
 use crate::runner_client::{ClientSettings, HttpRunners};
 use crate::session::Id;
 use crate::store::{Store, StoreError};
-use crate::tools::Tools;
+use crate::tools::{CurrentConfig, Tools};
 
 /// A filter of the log for this one call, whatever the settings say.
 const LOG_VARIABLE: &str = "SEXTON_LOG";
@@ -115,7 +115,7 @@ pub async fn tools(config: &Config, paths: &Paths) -> anyhow::Result<Tools> {
         store,
         runners: Arc::new(runners),
         clock: Arc::new(SystemClock),
-        config: Arc::new(config.clone()),
+        settings: CurrentConfig::new(config.clone()),
         metrics: Arc::new(Metrics::default()),
         worker_id: Id::new(),
     })

@@ -29,5 +29,5 @@ pub(crate) async fn ask_all(tools: &Tools, runners: &[Runner]) -> BTreeMap<Id, L
         let (state, why, set) = how_it_answered(observation);
         (runner.id.clone(), Live { state, why, set })
     });
-    asked.buffer_unordered(tools.config.limits.runners_at_once as usize).collect().await
+    asked.buffer_unordered(tools.config().limits.runners_at_once as usize).collect().await
 }

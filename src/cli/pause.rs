@@ -29,7 +29,7 @@ pub(crate) async fn resume(tools: &Tools) -> anyhow::Result<Outcome> {
         Some(note) => output::line(format_args!("Resumed; it was paused {}.", escape(&note)))?,
         None => output::line("It was not paused by `sexton pause`.")?,
     }
-    if tools.config.safety.paused {
+    if tools.config().safety.paused {
         output::remark("The settings still say safety.paused = true, so sweeps act on nothing.");
     }
     Ok(Outcome::Done)

@@ -8,9 +8,11 @@ use reqwest::redirect::Policy;
 use serde::Serialize;
 
 use crate::protocol::tracked::read_tracked;
-use crate::protocol::{ForgetRequest, Health, MessageRequest, StartRequest, TouchRequest, path};
+use crate::protocol::{
+    FindAnswer, FindRequest, ForgetRequest, Health, MessageRequest, SessionRequest, StartRequest, TouchRequest, path,
+};
 use crate::runner_client::exchange::{Exchange, Question, Reply};
-use crate::runner_client::session::{About, read_health, read_session};
+use crate::runner_client::session::{About, read_find, read_health, read_session};
 use crate::runner_client::{NoAnswer, Observation, RunnerApi, SessionReply, StopAnswer, StopCall, Target};
 use crate::runner_client::{end, reach};
 use crate::time::Span;
@@ -136,6 +138,37 @@ impl RunnerApi for HttpRunners {
         self.say(target, path::START, request, about).boxed()
     }
 
+    fn interrupt<'a>(
+        &'a self,
+        target: &'a Target,
+        request: &'a SessionRequest,
+    ) -> BoxFuture<'a, Result<SessionReply, NoAnswer>> {
+        let about = About { session_id: &request.session_id, generation: request.generation };
+        self.say(target, path::INTERRUPT, request, about).boxed()
+    }
+
+    fn clear<'a>(
+        &'a self,
+        target: &'a Target,
+        request: &'a SessionRequest,
+    ) -> BoxFuture<'a, Result<SessionReply, NoAnswer>> {
+        let about = About { session_id: &request.session_id, generation: request.generation };
+        self.say(target, path::CLEAR, request, about).boxed()
+    }
+
+    fn find<'a>(
+        &'a self,
+        target: &'a Target,
+        request: &'a FindRequest,
+    ) -> BoxFuture<'a, Result<Option<FindAnswer>, NoAnswer>> {
+        async {
+            let query = with_query(path::FIND, request)?;
+            let reply = self.exchange.ask(target, Question::get(query, self.timeout)).await?;
+            read_find(&reply, target, &request.engine_session_id)
+        }
+        .boxed()
+    }
+
     fn forget<'a>(
         &'a self,
         target: &'a Target,
@@ -152,4 +185,11 @@ impl RunnerApi for HttpRunners {
         }
         .boxed()
     }
+}
+
+/// Writes a request as the query of a path.
+fn with_query<T: Serialize>(path: &str, request: &T) -> Result<String, NoAnswer> {
+    let query = serde_urlencoded::to_string(request);
+    let query = query.map_err(|why| NoAnswer::Unanswered(format!("the question cannot be written: {why}")))?;
+    Ok(format!("{path}?{query}"))
 }

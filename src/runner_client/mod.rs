@@ -20,7 +20,10 @@ pub use answers::{NoAnswer, Observation, SessionReply, StopAnswer};
 pub use http::{ClientSettings, HttpRunners};
 pub use target::Target;
 
-use crate::protocol::{EndRequest, ForgetRequest, Health, MessageRequest, StartRequest, TouchRequest};
+use crate::protocol::{
+    EndRequest, FindAnswer, FindRequest, ForgetRequest, Health, MessageRequest, SessionRequest, StartRequest,
+    TouchRequest,
+};
 
 /// A conditional stop and what the caller knows beside it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,6 +63,27 @@ pub trait RunnerApi: Send + Sync {
         target: &'a Target,
         request: &'a StartRequest,
     ) -> BoxFuture<'a, Result<SessionReply, NoAnswer>>;
+
+    /// Interrupts the turn that is running.
+    fn interrupt<'a>(
+        &'a self,
+        target: &'a Target,
+        request: &'a SessionRequest,
+    ) -> BoxFuture<'a, Result<SessionReply, NoAnswer>>;
+
+    /// Begins a fresh conversation in the same engine.
+    fn clear<'a>(
+        &'a self,
+        target: &'a Target,
+        request: &'a SessionRequest,
+    ) -> BoxFuture<'a, Result<SessionReply, NoAnswer>>;
+
+    /// Asks which session an engine's own id belongs to; none when the runner knows no such id, or not of that owner.
+    fn find<'a>(
+        &'a self,
+        target: &'a Target,
+        request: &'a FindRequest,
+    ) -> BoxFuture<'a, Result<Option<FindAnswer>, NoAnswer>>;
 
     /// Says that an end record stands in the store, so that the runner may drop it.
     fn forget<'a>(

@@ -3,7 +3,7 @@
 //! `ended` and `not_tracked` let a row be closed, so both need an answer of a runner that speaks the protocol and names
 //! this session. A bare 404 of a foreign runner is a route that it does not have, never a session that it does not know.
 
-use crate::protocol::{Failure, Health, SessionAnswer, TouchOutcome};
+use crate::protocol::{Failure, FindAnswer, Health, SessionAnswer, TouchOutcome};
 use crate::runner_client::exchange::Reply;
 use crate::runner_client::foreign::Remarks;
 use crate::runner_client::{NoAnswer, SessionReply, Target};
@@ -33,6 +33,30 @@ pub(super) fn read_health(reply: &Reply, target: &Target) -> Result<Health, NoAn
     let health: Health = serde_json::from_slice(&reply.body).map_err(|_| reply.odd())?;
     target.check(&health.origin)?;
     Ok(health)
+}
+
+/// Reads the answer to `GET /coding/find`. That a runner knows no such id is an answer only of one that is ready.
+pub(super) fn read_find(
+    reply: &Reply,
+    target: &Target,
+    engine_session_id: &str,
+) -> Result<Option<FindAnswer>, NoAnswer> {
+    match reply.status {
+        200 => {
+            let found: FindAnswer = serde_json::from_slice(&reply.body).map_err(|_| reply.odd())?;
+            target.check(&found.origin)?;
+            if found.engine_session_id != engine_session_id {
+                return Err(NoAnswer::Unrecognised("the answer speaks of another conversation".to_owned()));
+            }
+            Ok(Some(found))
+        }
+        404 => {
+            let failure: Failure = serde_json::from_slice(&reply.body).map_err(|_| reply.odd())?;
+            target.check(&failure.origin)?;
+            if failure.outcome == "not_tracked" && failure.origin.ready { Ok(None) } else { Err(reply.odd()) }
+        }
+        _ => Err(reply.odd()),
+    }
 }
 
 fn done(reply: &Reply, target: &Target, about: About<'_>) -> Result<SessionReply, NoAnswer> {

@@ -99,18 +99,20 @@ pub async fn sweep(tools: &Tools, request: Request, cancel: CancellationToken) -
 /// A store that is not in its place, or that cannot be written now, ends the pass here, before it has stopped anything.
 async fn prepare(tools: &Tools, request: Request, cancel: CancellationToken) -> Result<Pass, StoreError> {
     tools.store.check_in_place().await?;
+    let config = tools.config();
     let last = tools.store.setting(HOST).await?.and_then(|text| serde_json::from_str(&text).ok());
     let host = HostClock::read(&*tools.clock, last.as_ref());
     if !request.dry_run {
-        let throttle = tools.config.policy.activity_throttle.0;
+        let throttle = config.policy.activity_throttle.0;
         tools.store.forgive_crashes(tools.clock.now(), SILENT, throttle).await?;
         let readings = serde_json::to_string(&host.readings).unwrap_or_default();
         // What this pass does must go on record, so a write has to reach the file before the first stop.
         tools.store.set_setting(HOST, &readings).await?;
     }
-    let stops = Semaphore::new(tools.config.limits.stops_at_once as usize);
+    let stops = Semaphore::new(config.limits.stops_at_once as usize);
     Ok(Pass {
         tools: tools.clone(),
+        config,
         id: Id::new(),
         request,
         cancel,

@@ -46,6 +46,8 @@ impl Request {
 /// One pass.
 pub(crate) struct Pass {
     pub(crate) tools: Tools,
+    /// The settings as they were when the pass began; a change takes effect with the next one.
+    pub(crate) config: Arc<Config>,
     pub(crate) id: Id,
     pub(crate) request: Request,
     /// Cancelled when the process is to end: no new stops from then on.
@@ -74,7 +76,7 @@ impl Pass {
     }
 
     pub(crate) fn config(&self) -> &Config {
-        &self.tools.config
+        &self.config
     }
 
     pub(crate) fn clock(&self) -> &dyn Clock {

@@ -45,7 +45,7 @@ pub async fn once_ready<'a, T: MayBeEarly>(
     target: &'a Target,
     ask: impl Fn() -> BoxFuture<'a, Result<T, NoAnswer>> + Send,
 ) -> Result<T, NoAnswer> {
-    let limit = tools.config.limits.ready_wait.0;
+    let limit = tools.config().limits.ready_wait.0;
     let began = tools.clock.elapsed();
     let mut paused = 0;
     loop {

@@ -49,7 +49,7 @@ pub(super) async fn keep(worker: &Worker, quiet: &CancellationToken) {
 
 /// Makes up for a process that ended without writing what it held back.
 async fn make_up(worker: &Worker) {
-    let throttle = worker.tools.config.policy.activity_throttle.0;
+    let throttle = worker.tools.config().policy.activity_throttle.0;
     match worker.tools.store.forgive_crashes(worker.tools.clock.now(), SILENT, throttle).await {
         Ok(0) => {}
         Ok(sessions) => {

@@ -60,7 +60,7 @@ impl Worker {
     /// # Errors
     /// Says in one sentence what is wrong with the schedule.
     pub fn new(tools: &Tools) -> Result<(Self, Work), String> {
-        let plan = Plan::of(&tools.config.schedule)?;
+        let plan = Plan::of(&tools.config().schedule)?;
         let (schedule, sweeps) = Schedule::new(plan.clone(), Arc::clone(&tools.clock));
         let worker = Self {
             tools: tools.clone(),

@@ -5,7 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
-use crate::protocol::{EndRequest, ForgetRequest, Health, MessageRequest, StartRequest, TouchRequest};
+use crate::protocol::{
+    EndRequest, FindAnswer, FindRequest, ForgetRequest, Health, MessageRequest, SessionRequest, StartRequest,
+    TouchRequest,
+};
 use crate::runner_client::{NoAnswer, Observation, RunnerApi, SessionReply, StopAnswer, StopCall, Target};
 use crate::session::Id;
 use crate::tools::Tools;
@@ -69,6 +72,30 @@ impl RunnerApi for ComingBack {
         request: &'a StartRequest,
     ) -> BoxFuture<'a, Result<SessionReply, NoAnswer>> {
         self.tools.runners.start(target, request)
+    }
+
+    fn interrupt<'a>(
+        &'a self,
+        target: &'a Target,
+        request: &'a SessionRequest,
+    ) -> BoxFuture<'a, Result<SessionReply, NoAnswer>> {
+        self.tools.runners.interrupt(target, request)
+    }
+
+    fn clear<'a>(
+        &'a self,
+        target: &'a Target,
+        request: &'a SessionRequest,
+    ) -> BoxFuture<'a, Result<SessionReply, NoAnswer>> {
+        self.tools.runners.clear(target, request)
+    }
+
+    fn find<'a>(
+        &'a self,
+        target: &'a Target,
+        request: &'a FindRequest,
+    ) -> BoxFuture<'a, Result<Option<FindAnswer>, NoAnswer>> {
+        self.tools.runners.find(target, request)
     }
 
     fn forget<'a>(

@@ -23,7 +23,7 @@ use crate::store::{Inserted, Store};
 use crate::time::{HOUR, MINUTE, Ms, SECOND, Span};
 use crate::timeline;
 use crate::token;
-use crate::tools::Tools;
+use crate::tools::{CurrentConfig, Tools};
 use crate::verbs::{self, StartWish};
 
 /// How long the sample's background task works.
@@ -65,7 +65,7 @@ impl Stage {
         let sessions = open_sessions(&tools, folder).await?;
         let tools = Tools { runners: Arc::new(ComingBack::new(tools.clone(), sessions[COMING_BACK].clone())), ..tools };
         let token = make_token(&tools).await?;
-        let listener = TcpListener::bind(tools.config.server.listen).await.context("no free port")?;
+        let listener = TcpListener::bind(tools.config().server.listen).await.context("no free port")?;
         let address = listener.local_addr()?;
         Ok(Self { tools, sessions, token, address, listener: Mutex::new(Some(listener)), runners, stop })
     }
@@ -81,7 +81,7 @@ impl Stage {
 
     /// Returns what a person reads first.
     pub(crate) fn welcome(&self) -> String {
-        let policy = &self.tools.config.policy;
+        let policy = &self.tools.config().policy;
         format!(
             "Five sessions with real processes; the idle window is {} instead of six hours, a pass every second.\n\
              API: http://{address}   for instance\n  curl -H 'Authorization: Bearer {token}' http://{address}/v1/sessions\n",
@@ -126,7 +126,7 @@ fn plain_tools(store: Store) -> anyhow::Result<Tools> {
         store,
         runners: Arc::new(runners),
         clock: Arc::new(SystemClock),
-        config: Arc::new(config),
+        settings: CurrentConfig::new(config),
         metrics: Arc::new(Metrics::default()),
         worker_id: Id::new(),
     })

@@ -13,7 +13,7 @@ use sexton::session::{Id, Runner, Session, Status};
 use sexton::store::{EntryFilter, Inserted, Store};
 use sexton::sweep::{Request, sweep};
 use sexton::time::{HOUR, Ms, Span, UtcMs};
-use sexton::tools::Tools;
+use sexton::tools::{CurrentConfig, Tools};
 use sexton::verdict::Verdict;
 use sqlx::{Connection, SqliteConnection};
 use tempfile::TempDir;
@@ -59,7 +59,7 @@ impl World {
             store,
             runners: Arc::new(client()),
             clock: Arc::new(clock.clone()),
-            config: Arc::new(config),
+            settings: CurrentConfig::new(config),
             metrics: Arc::new(Metrics::default()),
             worker_id: id("worker-1"),
         };

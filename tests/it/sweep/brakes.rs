@@ -230,7 +230,7 @@ async fn a_runner_that_hangs_delays_no_other_runners_stops() {
     gate.reached().await;
     tower.wait_for(Verb::End, 40).await;
     assert!(hung.script().stops.is_empty());
-    assert!(hung.calls_of(Verb::End).len() <= world.tools.config.limits.stops_per_runner as usize);
+    assert!(hung.calls_of(Verb::End).len() <= world.tools.config().limits.stops_per_runner as usize);
     gate.open();
     assert_eq!(pass.await.unwrap().part(PartName::Idle).reaped, 80);
 }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::future::BoxFuture;
-use sexton::protocol::{ForgetRequest, Health, MessageRequest, StartRequest, TouchRequest};
+use sexton::protocol::{
+    FindAnswer, FindRequest, ForgetRequest, Health, MessageRequest, SessionRequest, StartRequest, TouchRequest,
+};
 use sexton::report::PartName;
 use sexton::runner_client::{NoAnswer, Observation, RunnerApi, SessionReply, StopAnswer, StopCall, Target};
 use sexton::time::{HOUR, MINUTE};
@@ -63,6 +65,30 @@ impl RunnerApi for SecondQuestion {
         request: &'a StartRequest,
     ) -> BoxFuture<'a, Result<SessionReply, NoAnswer>> {
         self.runners.start(target, request)
+    }
+
+    fn interrupt<'a>(
+        &'a self,
+        target: &'a Target,
+        request: &'a SessionRequest,
+    ) -> BoxFuture<'a, Result<SessionReply, NoAnswer>> {
+        self.runners.interrupt(target, request)
+    }
+
+    fn clear<'a>(
+        &'a self,
+        target: &'a Target,
+        request: &'a SessionRequest,
+    ) -> BoxFuture<'a, Result<SessionReply, NoAnswer>> {
+        self.runners.clear(target, request)
+    }
+
+    fn find<'a>(
+        &'a self,
+        target: &'a Target,
+        request: &'a FindRequest,
+    ) -> BoxFuture<'a, Result<Option<FindAnswer>, NoAnswer>> {
+        self.runners.find(target, request)
     }
 
     fn forget<'a>(

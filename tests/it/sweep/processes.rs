@@ -15,7 +15,7 @@ async fn two_passes_at_once_reap_each_session_once() {
     let world = World::new().await;
     let runner = world.runner().await;
     let second = world.second_process().await;
-    let at_once = world.tools.config.limits.stops_per_runner as usize;
+    let at_once = world.tools.config().limits.stops_per_runner as usize;
     for (round, overlap) in [None, Some(When::Arrived), Some(When::Decided), None].into_iter().enumerate() {
         let mut sessions = Vec::new();
         for number in 0..25 {
