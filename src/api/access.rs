@@ -9,6 +9,8 @@ use axum::response::{IntoResponse, Response};
 use crate::api::error::{ApiError, ErrorCode};
 use crate::api::hosts::single;
 use crate::api::state::{Api, Shared};
+use crate::session::Session;
+use crate::store::SessionFilter;
 use crate::token::{self, Scope, Scopes};
 
 /// Whoever shows a token that holds.
@@ -17,6 +19,27 @@ pub(super) struct Caller {
     /// Whose sessions it opens.
     pub(super) owner: String,
     scopes: Scopes,
+}
+
+impl Caller {
+    /// Returns whether the sessions of all owners are open to it.
+    pub(super) fn sees_all(&self) -> bool {
+        self.scopes.allow(Scope::Admin)
+    }
+
+    /// Returns whether a session is open to it; a row without an owner is the configured one's.
+    pub(super) fn may_see(&self, api: &Api, session: &Session) -> bool {
+        self.sees_all() || session.owner_id.as_deref().unwrap_or(&api.owner) == self.owner
+    }
+
+    /// Returns which sessions lists show it.
+    pub(super) fn filter(&self, api: &Api) -> SessionFilter {
+        if self.sees_all() {
+            return SessionFilter::default();
+        }
+        let (owner, ownerless_too) = (Some(self.owner.clone()), self.owner == api.owner);
+        SessionFilter { owner, ownerless_too, ..SessionFilter::default() }
+    }
 }
 
 /// Finds out who calls.

@@ -28,7 +28,7 @@ words! {
         Method = "method",
         /// 400: the id in the path has not the shape of one.
         BadId = "bad_id",
-        /// 404: there is no such session.
+        /// 404: there is no such session, run or runner.
         NotFound = "not_found",
         /// 400: the query cannot be understood.
         BadQuery = "bad_query",
@@ -110,7 +110,7 @@ impl ApiError {
 
     /// The answer to an unknown id and to somebody else's, the same to the byte.
     pub(super) fn not_found() -> Self {
-        Self::new(ErrorCode::NotFound, "there is no such session")
+        Self::new(ErrorCode::NotFound, "there is nothing of this id")
     }
 
     /// The answer about a session that is over.

@@ -1,32 +1,152 @@
-//! The session in the path, if it is the caller's.
+//! Whose is what a path names? Asked in one place, before any handler, for every route whose path names something.
+//!
+//! What a route is about is read from its path itself ([`Subject::of`]), so a new route cannot miss the question: one
+//! whose path names something that is not known here lets nobody in.
 
-use axum::extract::{FromRequestParts, RawPathParams};
+use axum::extract::{FromRequestParts, RawPathParams, Request, State};
 use axum::http::request::Parts;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
 
 use crate::api::access::Caller;
 use crate::api::error::{ApiError, ErrorCode};
-use crate::api::state::Shared;
-use crate::session::{Id, Session};
+use crate::api::state::{Api, Shared};
+use crate::session::{Id, Run, Session};
 
-/// A session of the caller's. Taken before the body, so that nothing about somebody else's session can be learned from
-/// how a body is refused.
-pub(super) struct Owned(pub(super) Session);
+/// What the path of a route names, and so what must be the caller's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Subject {
+    /// Nothing in particular.
+    Nothing,
+    /// A session, which must be the caller's.
+    Session,
+    /// A run, whose session must be the caller's.
+    Run,
+    /// A runner, which belongs to nobody and must be enrolled.
+    Runner,
+    /// Something that is not known here, so that nobody may have it.
+    Unknown,
+}
 
-impl FromRequestParts<Shared> for Owned {
-    type Rejection = ApiError;
+/// Which path names what: the beginning of the path, and the name of its parameter.
+const SUBJECTS: [(&str, &str, Subject); 3] = [
+    ("/v1/sessions/{id}", "id", Subject::Session),
+    ("/v1/runs/{id}", "id", Subject::Run),
+    ("/v1/runners/{id}", "id", Subject::Runner),
+];
 
-    async fn from_request_parts(parts: &mut Parts, api: &Shared) -> Result<Self, ApiError> {
-        let caller = Caller::from_request_parts(parts, api).await?;
-        let id = id(parts, api).await?;
-        let session = api.tools().store.find_session(&id).await?;
-        session.filter(|session| api.owns(&caller.owner, session)).map(Self).ok_or_else(ApiError::not_found)
+impl Subject {
+    /// Reads from the path of a route what it is about.
+    pub(super) fn of(path: &str) -> Self {
+        let about = |(beginning, ..): &&(&str, &str, Self)| {
+            path.strip_prefix(beginning)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/') && !rest.contains('{'))
+        };
+        match SUBJECTS.iter().find(about) {
+            Some((.., subject)) => *subject,
+            None if path.contains('{') => Self::Unknown,
+            None => Self::Nothing,
+        }
+    }
+
+    /// Returns the name of the path's parameter.
+    fn parameter(self) -> &'static str {
+        SUBJECTS.iter().find(|(.., subject)| *subject == self).map_or("", |(_, name, _)| name)
     }
 }
 
-async fn id(parts: &mut Parts, api: &Shared) -> Result<Id, ApiError> {
+/// A session of the caller's.
+#[derive(Debug, Clone)]
+pub(super) struct Owned(pub(super) Session);
+
+/// A run in a session of the caller's.
+#[derive(Debug, Clone)]
+pub(super) struct OwnedRun(pub(super) Run);
+
+/// The name of an enrolled runner.
+#[derive(Debug, Clone)]
+pub(super) struct Named(pub(super) Id);
+
+/// Lets only those through who own what the path names, and hands it to the handler. An unknown id and somebody else's
+/// are answered the same, to the byte and after the same work; before the body, so that nothing can be learned from how that
+/// is refused.
+pub(super) async fn check(State((api, subject)): State<(Shared, Subject)>, request: Request, next: Next) -> Response {
+    let (mut parts, body) = request.into_parts();
+    match admit(&api, subject, &mut parts).await {
+        Ok(()) => next.run(Request::from_parts(parts, body)).await,
+        Err(error) => error.into_response(),
+    }
+}
+
+async fn admit(api: &Shared, subject: Subject, parts: &mut Parts) -> Result<(), ApiError> {
+    if subject == Subject::Nothing {
+        return Ok(());
+    }
+    let caller = Caller::from_request_parts(parts, api).await?;
+    let id = id(parts, api, subject.parameter()).await?;
+    match subject {
+        Subject::Nothing => {}
+        Subject::Session => {
+            let session = mine(api, &caller, api.tools().store.find_session(&id).await?)?;
+            parts.extensions.insert(Owned(session));
+        }
+        Subject::Run => {
+            let session = mine(api, &caller, api.tools().store.find_session_of_run(&id).await?)?;
+            let run = api.tools().store.find_run(&id).await?.ok_or_else(ApiError::not_found)?;
+            parts.extensions.insert(OwnedRun(run));
+            parts.extensions.insert(Owned(session));
+        }
+        Subject::Runner => {
+            api.tools().store.find_runner(&id).await?.ok_or_else(ApiError::not_found)?;
+            parts.extensions.insert(Named(id));
+        }
+        Subject::Unknown => return Err(ApiError::not_found()),
+    }
+    Ok(())
+}
+
+fn mine(api: &Api, caller: &Caller, session: Option<Session>) -> Result<Session, ApiError> {
+    session.filter(|session| caller.may_see(api, session)).ok_or_else(ApiError::not_found)
+}
+
+async fn id(parts: &mut Parts, api: &Shared, parameter: &str) -> Result<Id, ApiError> {
     let bad = |why: String| ApiError::new(ErrorCode::BadId, why);
     let path = RawPathParams::from_request_parts(parts, api).await;
     let path = path.map_err(|_| bad("the id in the path is not text".to_owned()))?;
-    let id = path.iter().find(|(name, _)| *name == "id").map(|(_, id)| id).unwrap_or_default();
+    let id = path.iter().find(|(name, _)| *name == parameter).map(|(_, id)| id).unwrap_or_default();
     id.parse().map_err(bad)
+}
+
+/// A handler whose path names nothing of the kind is a fault in the table of routes, and refused all the same.
+macro_rules! handed_over {
+    ($($what:ty),*) => {$(
+        impl FromRequestParts<Shared> for $what {
+            type Rejection = ApiError;
+
+            async fn from_request_parts(parts: &mut Parts, _: &Shared) -> Result<Self, ApiError> {
+                parts.extensions.get::<Self>().cloned().ok_or_else(ApiError::not_found)
+            }
+        }
+    )*};
+}
+
+handed_over!(Owned, OwnedRun, Named);
+
+#[cfg(test)]
+mod tests {
+    use super::Subject;
+
+    #[test]
+    fn a_path_says_what_it_is_about_and_an_unknown_one_is_nobodys() {
+        assert_eq!(Subject::of("/v1/sessions"), Subject::Nothing);
+        assert_eq!(Subject::of("/v1/sessions/{id}"), Subject::Session);
+        assert_eq!(Subject::of("/v1/sessions/{id}/timeline"), Subject::Session);
+        assert_eq!(Subject::of("/v1/runs/{id}/heartbeat"), Subject::Run);
+        assert_eq!(Subject::of("/v1/runners/{id}/connectivity"), Subject::Runner);
+        for path in
+            ["/v1/sessions/{session}", "/v1/things/{id}", "/v1/sessions/{id}/things/{other}", "/v1/sessions/{id}x"]
+        {
+            assert_eq!(Subject::of(path), Subject::Unknown, "{path}");
+        }
+    }
 }

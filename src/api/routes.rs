@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, Method};
 use axum::middleware::from_fn_with_state;
 use axum::routing::MethodRouter;
 use utoipa::OpenApi;
-use utoipa::openapi::path::{Operation, PathItem};
+use utoipa::openapi::path::{Operation, PathItem, Paths};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{Content, Ref, ResponseBuilder};
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
@@ -17,10 +17,11 @@ use utoipa_axum::routes;
 
 use crate::api::body::LONGEST_BODY;
 use crate::api::error::{ApiError, ErrorBody, ErrorCode};
+use crate::api::owned::Subject;
 use crate::api::patience::{Patience, bound};
 use crate::api::state::Shared;
 use crate::api::{
-    access, activity, document, driver, end, explain, health, hosts, keep, messages, metrics, runners, sessions,
+    access, activity, document, driver, end, explain, health, hosts, keep, messages, metrics, owned, runners, sessions,
     sweeps, timeline,
 };
 use crate::token::Scope;
@@ -106,10 +107,19 @@ pub(super) fn route(api: &Shared) -> Router {
 fn guarded(line: Line, api: &Shared) -> UtoipaMethodRouter<Shared> {
     let (schemas, paths, mut methods): (_, _, MethodRouter<Shared>) = line.routes;
     if let Access::Token(scope) = line.access {
+        // The last one that is put on is asked first: who calls, then whose is what the path names.
+        methods = methods.route_layer(from_fn_with_state((api.clone(), subject(&paths)), owned::check));
         methods = methods.route_layer(from_fn_with_state((api.clone(), scope), access::require));
     }
     let limit = line.patience.limit(&api.tools().config());
     (schemas, paths, methods.route_layer(from_fn_with_state((api.clone(), limit), bound)))
+}
+
+/// Returns what the paths of a line are about; paths that are about different things are nobody's.
+fn subject(paths: &Paths) -> Subject {
+    let mut subjects = paths.paths.keys().map(|path| Subject::of(path));
+    let first = subjects.next().unwrap_or(Subject::Unknown);
+    if subjects.all(|other| other == first) { first } else { Subject::Unknown }
 }
 
 /// Adds to the description of a line's routes what the line says, and the shape of errors.
@@ -165,6 +175,15 @@ mod tests {
     #[test]
     fn only_the_two_probes_are_open() {
         assert_eq!(open_routes(), 2);
+    }
+
+    #[test]
+    fn every_path_is_about_something_that_is_checked() {
+        for line in table() {
+            assert_ne!(subject(&line.routes.1), Subject::Unknown, "{:?}", line.routes.1.paths.keys());
+            let open = line.access == Access::Open;
+            assert!(!open || subject(&line.routes.1) == Subject::Nothing, "an open route names nothing");
+        }
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub(super) struct Which {
     /// Ended ones too
     #[serde(default)]
     all: bool,
+    /// Only this owner's; a token of scope `admin` sees those of all owners when nothing is said
+    owner: Option<String>,
     /// At most this many, 1 to 1000; 200 when nothing is said
     limit: Option<u32>,
     /// What `next` said
@@ -33,7 +35,7 @@ pub(super) struct Which {
     after: Option<Id>,
 }
 
-/// List the caller's sessions, in the order of their ids
+/// List the sessions that are the caller's, in the order of their ids
 #[utoipa::path(get, path = "/v1/sessions", operation_id = "list_sessions", params(Which), responses(
     (status = 200, description = "A page of them", body = Page<Session>),
 ))]
@@ -43,14 +45,17 @@ pub(super) async fn list(
     Query(which): Query<Which>,
 ) -> Result<Json<Page<Session>>, ApiError> {
     let limit = page::size(which.limit)?;
-    let filter = SessionFilter {
-        ownerless_too: caller.owner == api.owner,
-        owner: Some(caller.owner),
-        open_only: !which.all,
-        runner: None,
-        after: which.after,
-        limit: Some(limit + 1),
-    };
+    let mut filter =
+        SessionFilter { open_only: !which.all, after: which.after, limit: Some(limit + 1), ..caller.filter(&api) };
+    if let Some(owner) = which.owner {
+        // Somebody else's name shows nobody's sessions to whoever sees only their own.
+        let mine = caller.sees_all() || owner == caller.owner;
+        filter.ownerless_too = owner == api.owner;
+        filter.owner = Some(owner);
+        if !mine {
+            return Ok(Json(Page { items: Vec::new(), next: None }));
+        }
+    }
     let found = api.tools().store.list_sessions(&filter).await?;
     Ok(Json(Page::of(found, limit, |session| session.id.to_string())))
 }

@@ -6,7 +6,6 @@ use axum::body::Bytes;
 use tokio_util::task::TaskTracker;
 
 use crate::api::hosts::Hosts;
-use crate::session::Session;
 use crate::tools::Tools;
 use crate::worker::Worker;
 
@@ -30,10 +29,5 @@ pub(super) type Shared = Arc<Api>;
 impl Api {
     pub(super) fn tools(&self) -> &Tools {
         &self.worker.tools
-    }
-
-    /// Returns whether a session belongs to `owner`; a row without an owner is the configured one's.
-    pub(super) fn owns(&self, owner: &str, session: &Session) -> bool {
-        session.owner_id.as_deref().unwrap_or(&self.owner) == owner
     }
 }

@@ -1,9 +1,9 @@
 //! Runs: delegated pieces of work, their heartbeats and their end.
 
 use crate::entry::NewEntry;
-use crate::session::{Id, Run, RunStatus};
+use crate::session::{Id, Run, RunStatus, Session};
 use crate::store::error::At;
-use crate::store::rows::RunRow;
+use crate::store::rows::{RunRow, SessionRow, session_columns};
 use crate::store::sweeps::{SweepItem, insert_item};
 use crate::store::timeline::write_entry;
 use crate::store::{Store, StoreError};
@@ -49,6 +49,19 @@ impl Store {
     pub async fn find_run(&self, id: &Id) -> Result<Option<Run>, StoreError> {
         let sql = select_runs!("WHERE id = $1");
         self.read_one(sqlx::query_as::<_, RunRow>(sql).bind(id.as_str()).fetch_optional(self.reader()).await)
+    }
+
+    /// Finds the session of a run, in one question whether there is such a run or not.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn find_session_of_run(&self, id: &Id) -> Result<Option<Session>, StoreError> {
+        let sql = concat!(
+            "SELECT ",
+            session_columns!(),
+            " FROM sessions WHERE id = (SELECT session_id FROM runs WHERE runs.id = $1)"
+        );
+        self.read_one(sqlx::query_as::<_, SessionRow>(sql).bind(id.as_str()).fetch_optional(self.reader()).await)
     }
 
     /// Lists the runs of a session, oldest first.
