@@ -2,7 +2,7 @@
 //!
 //! A real runner with real shims and sample engines; prints the memory of the shims and of the runner, how long all of
 //! them take to start and to be stopped, and how long a runner that was killed takes to know all of them again.
-//! `SEXTON_BENCH_SESSIONS` changes how many there are.
+//! `SEXTON_BENCH_SESSIONS` changes how many there are. Fails where the memory of a hundred is above its limits.
 #![expect(clippy::unwrap_used, clippy::print_stdout, clippy::disallowed_methods, reason = "a bench")]
 
 use std::path::Path;
@@ -12,6 +12,12 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 const SECRET: &str = "bench";
+/// How long after its last work a shim is idle: it has given back what it does not need, and looked after its socket.
+const QUIET: Duration = Duration::from_secs(17);
+/// What an idle shim may have resident in the mean, in kB.
+const SHIM_MOST: u64 = 1_500;
+/// What the runner may have resident right after a hundred starts at once, in kB.
+const RUNNER_MOST: u64 = 20_000;
 
 /// A runner in a process of its own.
 struct Runner {
@@ -109,11 +115,16 @@ async fn run() {
     });
     println!("{count} engines started in {:.1} s", started.await.as_secs_f64());
 
+    let of_runner = memory(runner.process.id()).0;
+    println!("the runner: {of_runner} kB resident");
+    tokio::time::sleep(QUIET).await;
     let of_shims: Vec<(u64, u64)> = shims(home.path()).into_iter().map(memory).collect();
     assert_eq!(of_shims.len(), count);
     let mean = |part: fn(&(u64, u64)) -> u64| of_shims.iter().map(part).sum::<u64>() / count as u64;
-    println!("a shim: {} kB resident, {} kB proportional (mean)", mean(|it| it.0), mean(|it| it.1));
-    println!("the runner: {} kB resident", memory(runner.process.id()).0);
+    println!("an idle shim: {} kB resident, {} kB proportional (mean)", mean(|it| it.0), mean(|it| it.1));
+    println!("the runner when all are idle: {} kB resident", memory(runner.process.id()).0);
+    assert!(mean(|it| it.0) <= SHIM_MOST, "a shim may have {SHIM_MOST} kB");
+    assert!(count > 100 || of_runner <= RUNNER_MOST, "the runner of a hundred engines may have {RUNNER_MOST} kB");
 
     runner.kill();
     let began = Instant::now();

@@ -16,7 +16,7 @@
 //!
 //! The other side of the wire: [`runner`], the daemon that owns the engines of one machine.
 //!
-//! Only [`clock`] reads a clock. Dependencies point down only; `tests/it/architecture.rs` holds the table.
+//! Only [`clock`] reads a clock; only `memory` holds unsafe code. Dependencies point down only; `tests/it/architecture.rs` holds the table.
 
 pub mod entry;
 pub mod import;
@@ -31,6 +31,7 @@ pub mod protocol;
 pub mod timeline;
 
 pub mod clock;
+mod memory;
 pub mod runner_client;
 pub mod store;
 

@@ -42,6 +42,7 @@ pub use context::{Context, client_settings, tools};
 pub use output::Outcome;
 
 use crate::cli::args::{Cli, Command, StoreCommand};
+use crate::memory;
 use crate::telemetry;
 use crate::tools::Tools;
 
@@ -77,19 +78,26 @@ fn run(cli: Cli) -> anyhow::Result<Outcome> {
     if !matches!(cli.command, Command::Doctor(_)) {
         log?;
     }
+    if is_daemon(&cli.command) {
+        // What reading the command line and the settings took is not needed again. There is no other thread yet.
+        memory::give_back();
+    }
     runtime(&cli.command).context("the runtime cannot be started")?.block_on(dispatch(&context, cli.command))
 }
 
 /// How many threads wait for the disk or the kernel at once.
 const BLOCKING_MOST: usize = 8;
 
+fn is_daemon(command: &Command) -> bool {
+    match command {
+        Command::Up(_) | Command::Serve | Command::Runner(_) => true,
+        Command::OnStore(_) | Command::Config(_) | Command::Doctor(_) | Command::Completions { .. } => false,
+    }
+}
+
 /// Daemons and passes do many things at once; everything else is over before a second thread would pay.
 fn runtime(command: &Command) -> std::io::Result<Runtime> {
-    let many = match command {
-        Command::Up(_) | Command::Serve | Command::Runner(_) => true,
-        Command::OnStore(command) => matches!(command, StoreCommand::Sweep(_)),
-        Command::Config(_) | Command::Doctor(_) | Command::Completions { .. } => false,
-    };
+    let many = is_daemon(command) || matches!(command, Command::OnStore(StoreCommand::Sweep(_)));
     let mut builder = if many { Builder::new_multi_thread() } else { Builder::new_current_thread() };
     // Each that was ever used at once costs memory for a while.
     builder.max_blocking_threads(BLOCKING_MOST);

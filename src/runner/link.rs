@@ -26,6 +26,9 @@ const START_MOST: Duration = Duration::from_secs(30);
 /// How often a shim that does not listen yet is asked again.
 const ASK_AGAIN: Duration = Duration::from_millis(2);
 
+/// How much of a shim's news is read at once: there is one such room per engine, and nearly all news are shorter.
+const READ: usize = 1024;
+
 /// A connection to a shim.
 pub(crate) struct Link {
     news: Lines<BufReader<OwnedReadHalf>>,
@@ -99,7 +102,7 @@ impl Link {
 
     fn over(stream: UnixStream) -> Self {
         let (from, orders) = stream.into_split();
-        Self { news: BufReader::new(from).lines(), orders }
+        Self { news: BufReader::with_capacity(READ, from).lines(), orders }
     }
 
     async fn hello(&mut self) -> io::Result<Box<Hello>> {

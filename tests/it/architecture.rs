@@ -22,11 +22,12 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("timeline", &["entry", "policy", "protocol", "session", "time", "verdict"]),
     // What touches the world. Rows and runners know neither each other nor a rule.
     ("clock", &["time"]),
+    ("memory", &[]),
     ("telemetry", &["config"]),
     ("store", &["entry", "protocol", "session", "time", "verdict", "words"]),
     ("runner_client", &["protocol", "session", "time"]),
     // The daemon that owns engines shares only the wire, the rule about engines and plain data with the rest.
-    ("runner", &["clock", "policy", "protocol", "session", "time", "verdict", "words"]),
+    ("runner", &["clock", "memory", "policy", "protocol", "session", "time", "verdict", "words"]),
     // Where rows, runners and rules meet.
     ("metrics", &["report", "time"]),
     ("tools", &["clock", "config", "metrics", "runner_client", "session", "store"]),
@@ -175,6 +176,17 @@ fn one_file_reads_clocks() {
             for clock in CLOCKS.iter().filter(|clock| line.contains(**clock)) {
                 faults.push(format!("src/{}:{number}: {clock} belongs in clock.rs", source.path.display()));
             }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn one_file_holds_unsafe_code() {
+    let mut faults = Vec::new();
+    for source in sources().iter().filter(|source| source.module != "memory") {
+        for (number, _) in source.lines.iter().filter(|(_, line)| line.contains("unsafe")) {
+            faults.push(format!("src/{}:{number}: unsafe code belongs in memory.rs", source.path.display()));
         }
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));

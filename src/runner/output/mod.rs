@@ -56,7 +56,9 @@ pub(crate) fn read(folder: &Path, at: u64, most: usize) -> io::Result<Piece> {
 }
 
 fn read_at(file: &File, at: u64, most: usize) -> io::Result<Vec<u8>> {
-    let mut bytes = vec![0; most];
+    // No more room than there is to read: most of the time that is one line, and each reader would hold `most` for it.
+    let there = usize::try_from(file.metadata()?.len().saturating_sub(at)).unwrap_or(usize::MAX);
+    let mut bytes = vec![0; there.min(most)];
     let mut filled = 0;
     while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
         match file.read_at(rest, at + filled as u64) {

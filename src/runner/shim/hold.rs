@@ -16,13 +16,14 @@ use crate::runner::shim::door::Door;
 use crate::runner::shim::engine::{Engine, myself};
 use crate::runner::shim::input::Answers;
 use crate::runner::shim::own::Own;
+use crate::runner::shim::pages::Pages;
 use crate::runner::shim::waiter::{Event, Waiter};
 use crate::runner::shim::wire::{Containment, Hello, News, Note, Order, SOCKET, VERSION};
 use crate::time::{Ms, SECOND};
 
 /// How long a shim waits for the order to start its engine.
 const FIRST_WORDS: Ms = 10 * SECOND;
-/// How often it looks whether its socket is still there.
+/// How often it looks whether its socket is still there, and whether there is memory to give back.
 const LOOK: Ms = 5 * SECOND;
 /// How long a runner may take to hear the last words.
 const LAST_WORDS: Ms = 2 * SECOND;
@@ -55,6 +56,7 @@ pub(crate) struct Shim {
     scratch: Vec<u8>,
     born: Ms,
     look_at: Ms,
+    pages: Pages,
     grown: bool,
     told_trouble: Option<String>,
     told_gone: bool,
@@ -82,6 +84,7 @@ impl Shim {
             scratch: Vec::with_capacity(CHUNK),
             born: now,
             look_at: now + LOOK,
+            pages: Pages::Used,
             grown: false,
             told_trouble: None,
             told_gone: false,
@@ -106,7 +109,9 @@ impl Shim {
 
     /// Waits, then does what can be done; returns whether to go on.
     fn turn(&mut self) -> bool {
-        self.wait(SystemClock.awake());
+        if self.wait(SystemClock.awake()) {
+            self.pages.used();
+        }
         let now = SystemClock.awake();
         self.hear(now);
         self.hear_children(now);
@@ -117,7 +122,8 @@ impl Shim {
         !self.is_over(now)
     }
 
-    fn wait(&self, now: Ms) {
+    /// Waits until something can be done or is due; returns whether something can be done.
+    fn wait(&self, now: Ms) -> bool {
         let engine = self.engine.as_ref();
         let reads = [
             Some(PollFd::new(&self.door, PollFlags::IN)),
@@ -130,9 +136,13 @@ impl Shim {
         let mut watched: Vec<PollFd<'_>> = reads.into_iter().flatten().collect();
         let wait = self.due_in(now);
         let most = Timespec { tv_sec: wait / 1_000, tv_nsec: wait % 1_000 * 1_000_000 };
-        if rustix::event::poll(&mut watched, Some(&most)).is_err() {
-            // Interrupted, or the machine is short of something: never a reason to spin.
-            std::thread::sleep(Duration::from_millis(1));
+        match rustix::event::poll(&mut watched, Some(&most)) {
+            Ok(count) => count > 0,
+            Err(_) => {
+                // Interrupted, or the machine is short of something: never a reason to spin.
+                std::thread::sleep(Duration::from_millis(1));
+                false
+            }
         }
     }
 
@@ -235,6 +245,7 @@ impl Shim {
         }
         let looked = self.door.check();
         self.door_trouble = looked.err().map(|error| format!("the shim's socket cannot be made again: {error}"));
+        self.pages.look();
     }
 
     fn settle(&mut self, now: Ms) {

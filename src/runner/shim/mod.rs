@@ -14,7 +14,7 @@
 //! | `engine`, `birth`, `exec` | the engine, and how it comes to run |
 //! | `log`, `errors`, `stream`, `input`, `once` | what goes through its pipes |
 //! | `keeper`, `ladder`, `waiter`, [`cgroup`] | its end |
-//! | `door`, `caller`, `own` | the socket, a connection, this program |
+//! | `door`, `caller`, `own`, `pages` | the socket, a connection, this program, its memory |
 
 mod birth;
 mod caller;
@@ -31,6 +31,7 @@ mod log;
 mod once;
 mod orders;
 mod own;
+mod pages;
 mod stream;
 mod waiter;
 pub(crate) mod wire;

@@ -4,6 +4,7 @@ mod cgroups;
 mod driver;
 mod input;
 mod lives;
+mod memory;
 mod output;
 mod stops;
 mod trees;
