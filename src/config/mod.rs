@@ -1,8 +1,10 @@
 //! The settings: one struct per table of `config.toml`, whose shipped copy is the one place where defaults stand.
 //!
 //! `load.rs` layers the sources, `check.rs` refuses settings that contradict each other, `paths.rs` says where files lie,
-//! `keys.rs` lists the settings, `render.rs` prints the effective ones, and `rules.rs` has the limits of each session.
+//! `keys.rs` lists the settings, `render.rs` prints the effective ones, `rules.rs` has the limits of each
+//! session, and `changes.rs` what differs between two.
 
+mod changes;
 mod check;
 mod engines;
 mod keys;
@@ -19,6 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::time::Span;
 
+pub use changes::Changes;
 pub use check::{Contradictions, check};
 pub use engines::{EngineConfig, Ladder, StopConfig};
 pub use keys::{Key, keys};

@@ -25,7 +25,7 @@ impl Pattern {
     /// # Errors
     /// Says in one sentence what is wrong with it.
     pub fn new(text: &str) -> Result<Self, String> {
-        let glob = GlobBuilder::new(text).literal_separator(true).build();
+        let glob = GlobBuilder::new(text).literal_separator(true).empty_alternates(true).build();
         glob.map(|glob| Self(glob.compile_matcher())).map_err(|error| format!("\"{text}\" is no pattern: {}", error.kind()))
     }
 
