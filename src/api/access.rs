@@ -19,6 +19,13 @@ pub(super) struct Caller {
     scopes: Scopes,
 }
 
+impl Caller {
+    /// Returns whether everybody's sessions are shown to it.
+    pub(super) fn sees_all(&self) -> bool {
+        self.scopes.allow(Scope::Admin)
+    }
+}
+
 /// Finds out who calls.
 ///
 /// # Errors

@@ -23,7 +23,11 @@ impl FromRequestParts<Shared> for Owned {
     }
 }
 
-async fn id(parts: &mut Parts, api: &Shared) -> Result<Id, ApiError> {
+/// Reads the id in the path.
+///
+/// # Errors
+/// 400 when it has not the shape of one.
+pub(super) async fn id(parts: &mut Parts, api: &Shared) -> Result<Id, ApiError> {
     let bad = |why: String| ApiError::new(ErrorCode::BadId, why);
     let path = RawPathParams::from_request_parts(parts, api).await;
     let path = path.map_err(|_| bad("the id in the path is not text".to_owned()))?;
