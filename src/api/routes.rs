@@ -20,8 +20,8 @@ use crate::api::error::{ApiError, ErrorBody, ErrorCode};
 use crate::api::patience::{Patience, bound};
 use crate::api::state::Shared;
 use crate::api::{
-    access, activity, connectivity, document, driver, end, explain, health, hosts, keep, messages, metrics, runners, sessions,
-    sweeps, timeline,
+    access, activity, connectivity, document, driver, end, explain, health, hosts, keep, messages, metrics, runners,
+    sessions, sweeps, timeline,
 };
 use crate::token::Scope;
 

@@ -136,7 +136,8 @@ mod tests {
     fn what_is_read_at_start_are_keys_and_tables_of_the_settings() {
         let shipped = toml::Table::try_from(Config::defaults()).unwrap();
         for key in AT_START {
-            let found = key.split('.').try_fold(toml::Value::Table(shipped.clone()), |value, part| value.get(part).cloned());
+            let found =
+                key.split('.').try_fold(toml::Value::Table(shipped.clone()), |value, part| value.get(part).cloned());
             assert!(found.is_some(), "{key}");
         }
     }

@@ -26,7 +26,8 @@ impl Pattern {
     /// Says in one sentence what is wrong with it.
     pub fn new(text: &str) -> Result<Self, String> {
         let glob = GlobBuilder::new(text).literal_separator(true).empty_alternates(true).build();
-        glob.map(|glob| Self(glob.compile_matcher())).map_err(|error| format!("\"{text}\" is no pattern: {}", error.kind()))
+        glob.map(|glob| Self(glob.compile_matcher()))
+            .map_err(|error| format!("\"{text}\" is no pattern: {}", error.kind()))
     }
 
     /// Returns it as it was written.
@@ -325,6 +326,7 @@ mod tests {
             ("/src/**", "/src", false),
             ("/src{,/**}", "/src", true),
             ("**/app", "/src/app", true),
+            ("**/app", "/src/.tmp/app", true),
             ("**/app", "/src/happ", false),
             ("/src/a?p", "/src/app", true),
             ("/src/?", "/src//", false),
@@ -340,7 +342,8 @@ mod tests {
 
     #[test]
     fn every_pattern_of_a_rule_has_to_fit() {
-        let all = "[[rule]]\nrepo = \"/src/*\"\nengine = \"cl*\"\nrunner = \"mac\"\nowner = \"a?n\"\nidle_after = \"1h\"";
+        let all =
+            "[[rule]]\nrepo = \"/src/*\"\nengine = \"cl*\"\nrunner = \"mac\"\nowner = \"a?n\"\nidle_after = \"1h\"";
         let policy = policy(all);
         let fitting = session("/src/app");
         assert!(policy.rule_of(&fitting).is_some());

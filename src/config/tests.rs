@@ -198,7 +198,11 @@ fn faults_are_shown_where_they_are() {
         ("[engines.x]\ncommand = [\"cat\"]\nadapter = \"morse\"", "line 3, column 11\n", "unknown variant `morse`"),
         ("[engines.codex.stop]\nstdin = \"1s\"", "line 2, column 1\n", "unknown field `stdin`"),
         ("[[policy.rule]]\nrun_stale_after = \"1h\"", "line 2, column 1\n", "unknown field `run_stale_after`"),
-        ("[[policy.rule]]\n[[policy.rule]]\nrepo = \"/src/[\"", "line 3, column 8\n", "\"/src/[\" is no pattern: unclosed"),
+        (
+            "[[policy.rule]]\n[[policy.rule]]\nrepo = \"/src/[\"",
+            "line 3, column 8\n",
+            "\"/src/[\" is no pattern: unclosed",
+        ),
         ("[[policy.rule]]\nidle_after = \"soon\"", "line 2, column 14\n", "is not a duration such as"),
         ("owner = \"a\"\nowner = \"b\"", "line 2, column 1\n", "duplicate key"),
         ("owner = ", "line 1, column 9\n", ""),

@@ -75,12 +75,7 @@ pub fn classify(observation: Observation) -> Classified {
 ///
 /// # Errors
 /// When the store fails.
-pub async fn remember(
-    store: &Store,
-    runner: &Id,
-    observation: &Observation,
-    now: UtcMs,
-) -> Result<(), StoreError> {
+pub async fn remember(store: &Store, runner: &Id, observation: &Observation, now: UtcMs) -> Result<(), StoreError> {
     match observation {
         Observation::Live(set) => store.remember_runner(runner, set.into(), now).await,
         observation if observation.reached() => store.record_seen(runner, now).await,

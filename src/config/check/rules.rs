@@ -21,7 +21,8 @@ pub(super) fn rules(policy: &PolicyConfig, faults: &mut Vec<String>) {
         // What the policy itself has wrong is told once, there.
         if limits != policy.limits_under(None) {
             faults.extend(window_faults(&limits, policy.activity_throttle, &table));
-            faults.extend(nothing(&limits, rule).map(|key| format!("{table}.{key} is 0: it must be more than nothing")));
+            faults
+                .extend(nothing(&limits, rule).map(|key| format!("{table}.{key} is 0: it must be more than nothing")));
         }
     }
 }
@@ -101,13 +102,13 @@ mod tests {
             let found = faults(vec![rule]);
             assert!(found.len() == 1 && found[0].starts_with(key), "{key}: {found:?}");
         }
-        let short = Rule {
-            idle_after: Some(Span(2 * MINUTE)),
-            driver_stale_after: Some(Span(MINUTE)),
-            ..repo("/src/**")
-        };
+        let short =
+            Rule { idle_after: Some(Span(2 * MINUTE)), driver_stale_after: Some(Span(MINUTE)), ..repo("/src/**") };
         let found = faults(vec![short]);
-        assert!(found.len() == 1 && found[0].contains("a quarter of policy.rule \"rule 1\".idle_after (2m)"), "{found:?}");
+        assert!(
+            found.len() == 1 && found[0].contains("a quarter of policy.rule \"rule 1\".idle_after (2m)"),
+            "{found:?}"
+        );
     }
 
     #[test]
@@ -123,7 +124,10 @@ mod tests {
             let told = "policy.rule \"rule 2\" is never reached: policy.rule \"rule 1\"";
             assert!(found.len() == 1 && found[0].starts_with(told), "{first:?} {second:?} {found:?}");
         }
-        assert_eq!(faults(vec![repo("/src/a"), repo("/src/**"), engine("codex"), Rule::default()]), Vec::<String>::new());
+        assert_eq!(
+            faults(vec![repo("/src/a"), repo("/src/**"), engine("codex"), Rule::default()]),
+            Vec::<String>::new()
+        );
     }
 
     #[test]
