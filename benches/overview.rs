@@ -60,6 +60,10 @@ async fn measure(farm: Farm) {
         let rest = &mut took[1..];
         rest.sort_unstable();
         let said = if kept { ", told again" } else { "" };
-        println!("{path}{said}: {:.1?} in the median, {:.1?} at the most, {bytes} bytes", rest[ROUNDS / 2], rest[ROUNDS - 1]);
+        println!(
+            "{path}{said}: {:.1?} in the median, {:.1?} at the most, {bytes} bytes",
+            rest[ROUNDS / 2],
+            rest[ROUNDS - 1]
+        );
     }
 }

@@ -27,10 +27,7 @@ async fn measure(farm: Farm) {
         let (cpu, sql) = (cpu_ms() - cpu, (sql_us() - sql) / 1_000);
         println!(
             "{round}: {} open, {} idle examined, {} reaped, {} ms wall, {cpu} ms processor time, of which {sql} ms in SQLite",
-            farm.sessions,
-            idle.examined,
-            idle.reaped,
-            report.elapsed_ms,
+            farm.sessions, idle.examined, idle.reaped, report.elapsed_ms,
         );
     }
     println!("memory: {} MiB before the passes, {} MiB at the most", before / 1_024, resident("VmHWM:") / 1_024);

@@ -44,12 +44,16 @@ fn reload(house: &House, worker: &Daemon, text: &str) {
     wait_for_log(house, text);
 }
 
+/// Waits until a session has ended, and returns the entry that says so. Lists are no use of it; its timeline would be.
 fn wait_for_the_reap(house: &House, id: &str) -> Value {
     wait_for("the reap", || {
-        let entries = house.json(&["timeline", id, "--json"]);
-        let items = entries["items"].as_array().unwrap();
-        items.iter().find(|entry| entry["kind"] == "ended").cloned().ok_or(entries.clone())
-    })
+        let list = house.json(&["sessions", "--all", "--json"]);
+        let row = list["items"].as_array().unwrap().iter().find(|row| row["id"] == id).cloned().unwrap();
+        if row["status"] == "ended" { Ok(()) } else { Err(row) }
+    });
+    let entries = house.json(&["timeline", id, "--json"]);
+    let items = entries["items"].as_array().unwrap();
+    items.iter().find(|entry| entry["kind"] == "ended").cloned().unwrap()
 }
 
 #[test]
