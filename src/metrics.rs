@@ -42,6 +42,7 @@ pub struct Metrics {
     touch_writes: Counter,
     touched_rows: Counter,
     started_at: Gauge<f64, AtomicU64>,
+    settings_refused: Gauge,
 }
 
 impl Default for Metrics {
@@ -62,6 +63,7 @@ impl Default for Metrics {
             touch_writes: Counter::default(),
             touched_rows: Counter::default(),
             started_at: Gauge::default(),
+            settings_refused: Gauge::default(),
         };
         metrics.register();
         metrics
@@ -109,6 +111,16 @@ impl Metrics {
             Unit::Seconds,
             self.started_at.clone(),
         );
+        registry.register(
+            "settings_refused",
+            "Whether the settings that were read last cannot be used, so that older ones hold",
+            self.settings_refused.clone(),
+        );
+    }
+
+    /// Takes note of whether settings that were read anew can be used.
+    pub fn record_reload(&self, usable: bool) {
+        self.settings_refused.set(i64::from(!usable));
     }
 
     /// Takes note of the worker's start.

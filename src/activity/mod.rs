@@ -214,16 +214,16 @@ impl Recorder {
         self.books(|books| books.heard.insert(session.id.clone(), heard));
     }
 
-    /// Returns for how long a write holds the session's next touches back: the throttle, or a quarter of the session's own
+    /// Returns for how long a write holds the session's next touches back: the throttle, or a quarter of the session's
     /// window where that is shorter, so that the row of a session in use is never near its window.
     fn window(&self, session: &Session) -> Ms {
-        let throttle = self.inner.tools.config().policy.activity_throttle.0;
-        session.idle_after_ms.map_or(throttle, |own| throttle.min(own / 4))
+        let policy = &self.inner.tools.config().policy;
+        policy.activity_throttle.0.min(policy.limits_of(session).idle_after_ms / 4)
     }
 
     /// Returns whether the runner heard of this start of the session within a twelfth of its smallest limit.
     fn heard_lately(&self, session: &Session) -> bool {
-        let limits = self.inner.tools.config().policy.stop_limits(session.idle_after_ms);
+        let limits = self.inner.tools.config().policy.limits_of(session).stop();
         let within = limits.quiet_for_ms.min(limits.awaiting_for_ms).min(limits.background_for_ms) / 12;
         let now = self.inner.tools.clock.awake();
         self.books(|books| {
@@ -317,8 +317,8 @@ impl Recorder {
 
     /// Forgets what runners heard so long ago that no session's limits ask for it any more.
     fn forget_old(&self) {
-        let limits = self.inner.tools.config().policy.stop_limits(None);
-        // A session's own idle window may be longer than the rule's; the other limits are the same for all.
+        let limits = self.inner.tools.config().policy.longest_stop_limits();
+        // A session's own idle window may be longer than any rule's; the other limits are the settings' alone.
         let longest = limits.awaiting_for_ms.min(limits.background_for_ms) / 12;
         let now = self.inner.tools.clock.awake();
         self.books(|books| {

@@ -7,6 +7,7 @@
 mod access;
 mod activity;
 mod body;
+mod connectivity;
 mod document;
 mod driver;
 mod end;

@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use crate::api::access::Caller;
 use crate::api::error::{ApiError, ErrorCode};
 use crate::api::state::{Api, Shared};
-use crate::session::{Id, Run, Session};
+use crate::session::{Id, Run, Runner, Session};
 
 /// What the path of a route names, and so what must be the caller's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,9 +63,9 @@ pub(super) struct Owned(pub(super) Session);
 #[derive(Debug, Clone)]
 pub(super) struct OwnedRun(pub(super) Run);
 
-/// The name of an enrolled runner.
+/// An enrolled runner.
 #[derive(Debug, Clone)]
-pub(super) struct Named(pub(super) Id);
+pub(super) struct Enrolled(pub(super) Runner);
 
 /// Lets only those through who own what the path names, and hands it to the handler. An unknown id and somebody else's
 /// are answered the same, to the byte and after the same work; before the body, so that nothing can be learned from how that
@@ -97,8 +97,8 @@ async fn admit(api: &Shared, subject: Subject, parts: &mut Parts) -> Result<(), 
             parts.extensions.insert(Owned(session));
         }
         Subject::Runner => {
-            api.tools().store.find_runner(&id).await?.ok_or_else(ApiError::not_found)?;
-            parts.extensions.insert(Named(id));
+            let runner = api.tools().store.find_runner(&id).await?.ok_or_else(ApiError::not_found)?;
+            parts.extensions.insert(Enrolled(runner));
         }
         Subject::Unknown => return Err(ApiError::not_found()),
     }
@@ -130,7 +130,7 @@ macro_rules! handed_over {
     )*};
 }
 
-handed_over!(Owned, OwnedRun, Named);
+handed_over!(Owned, OwnedRun, Enrolled);
 
 #[cfg(test)]
 mod tests {

@@ -21,8 +21,8 @@ use crate::api::owned::Subject;
 use crate::api::patience::{Patience, bound};
 use crate::api::state::Shared;
 use crate::api::{
-    access, activity, document, driver, end, explain, health, hosts, keep, messages, metrics, owned, runners, sessions,
-    sweeps, timeline,
+    access, activity, connectivity, document, driver, end, explain, health, hosts, keep, messages, metrics, owned,
+    runners, sessions, sweeps, timeline,
 };
 use crate::token::Scope;
 
@@ -71,6 +71,8 @@ fn table() -> Vec<Line> {
         with(Scope::Reap, Patience::Pass, routes!(sweeps::run)),
         with(Scope::Read, Patience::Store, routes!(sweeps::list)),
         with(Scope::Read, Patience::Store, routes!(runners::list)),
+        with(Scope::Read, Patience::Runner, routes!(connectivity::all)),
+        with(Scope::Read, Patience::Runner, routes!(connectivity::one)),
     ]
 }
 

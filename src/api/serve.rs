@@ -15,6 +15,7 @@ use crate::api::health::NO_TOKEN;
 use crate::api::hosts::Hosts;
 use crate::api::routes;
 use crate::api::state::{Api, Shared};
+use crate::connectivity::Probes;
 use crate::store::Store;
 use crate::tools::Tools;
 use crate::worker::Worker;
@@ -70,7 +71,8 @@ pub fn router(worker: Worker, owner: String, address: SocketAddr) -> anyhow::Res
 
 fn shared(worker: Worker, owner: String, address: SocketAddr) -> anyhow::Result<Shared> {
     let document = Bytes::from(routes::describe().to_json().context("the API cannot be described")?);
-    Ok(Shared::new(Api { worker, owner, hosts: Hosts::of(address), requests: TaskTracker::new(), document }))
+    let (hosts, requests, probes) = (Hosts::of(address), TaskTracker::new(), Probes::default());
+    Ok(Shared::new(Api { worker, owner, hosts, requests, probes, document }))
 }
 
 /// Says where the API is, and what is missing before anybody can use it.

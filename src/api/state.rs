@@ -6,6 +6,7 @@ use axum::body::Bytes;
 use tokio_util::task::TaskTracker;
 
 use crate::api::hosts::Hosts;
+use crate::connectivity::Probes;
 use crate::tools::Tools;
 use crate::worker::Worker;
 
@@ -19,6 +20,8 @@ pub(super) struct Api {
     pub(super) hosts: Hosts,
     /// The requests that are being worked on, so that a clean stop can wait for them.
     pub(super) requests: TaskTracker,
+    /// What runners answered to whoever wants to know whether they are there.
+    pub(super) probes: Probes,
     /// The document at `/openapi.json`.
     pub(super) document: Bytes,
 }

@@ -25,7 +25,7 @@ pub struct Context {
     pub file: Option<PathBuf>,
     /// Where files lie.
     pub paths: Paths,
-    env: Environment,
+    sources: Sources,
 }
 
 impl Context {
@@ -34,9 +34,22 @@ impl Context {
     /// # Errors
     /// When the settings cannot be used.
     pub fn load(file: Option<PathBuf>) -> Result<Self, ConfigError> {
-        let env = Environment::of_process();
-        let loaded = load(&Sources { file, env: env.clone() })?;
-        Ok(Self { config: Arc::new(loaded.config), file: loaded.file, paths: Paths::new(env.clone()), env })
+        Self::read(Sources { file, env: Environment::of_process() })
+    }
+
+    /// Reads the settings anew from the same sources: the same `--config`, the variables that this process was started
+    /// with, and whatever stands in the file now.
+    ///
+    /// # Errors
+    /// When the settings cannot be used.
+    pub fn reload(&self) -> Result<Self, ConfigError> {
+        Self::read(self.sources.clone())
+    }
+
+    fn read(sources: Sources) -> Result<Self, ConfigError> {
+        let loaded = load(&sources)?;
+        let paths = Paths::new(sources.env.clone());
+        Ok(Self { config: Arc::new(loaded.config), file: loaded.file, paths, sources })
     }
 
     /// Returns the name of the person at the command line, for the timeline.
@@ -89,7 +102,7 @@ impl Context {
         if log.filter == Config::defaults().log.filter {
             usual.clone_into(&mut log.filter);
         }
-        if let Some(filter) = self.env.get(LOG_VARIABLE) {
+        if let Some(filter) = self.sources.env.get(LOG_VARIABLE) {
             log.filter = filter.to_string_lossy().into_owned();
         }
         log

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use futures_util::StreamExt;
 
+use crate::connectivity::{Classified, classify};
 use crate::protocol::tracked::TrackedSet;
 use crate::report::RunnerState;
 use crate::runner_client::Target;
 use crate::session::{Id, Runner};
-use crate::sweep::how_it_answered;
 use crate::tools::Tools;
 
 /// How one runner answered.
@@ -26,7 +26,7 @@ pub(crate) struct Live {
 pub(crate) async fn ask_all(tools: &Tools, runners: &[Runner]) -> BTreeMap<Id, Live> {
     let asked = futures_util::stream::iter(runners).map(|runner| async move {
         let observation = tools.runners.tracked(&Target::from(runner)).await;
-        let (state, why, set) = how_it_answered(observation);
+        let Classified { state, why, set, .. } = classify(observation);
         (runner.id.clone(), Live { state, why, set })
     });
     asked.buffer_unordered(tools.config().limits.runners_at_once as usize).collect().await

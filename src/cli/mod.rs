@@ -18,6 +18,7 @@ mod listen;
 mod live;
 mod output;
 mod pause;
+mod reload;
 mod runner;
 mod runners;
 mod secret;

@@ -11,6 +11,7 @@ use crate::cli::output::Outcome;
 use crate::cli::{Context, listen, secret, signals};
 use crate::clock::SystemClock;
 use crate::config::{Config, EngineConfig, Ladder, RunnerConfig, StopConfig};
+use crate::protocol::StopLimits;
 use crate::runner::settings::{HEARTBEAT, LINGER, SEGMENT_BYTES, START_SETTLE, shim_program};
 use crate::runner::{CgroupChoice, EngineSpec, Runner, Settings, StopGraces, StreamLimits, serve};
 
@@ -58,6 +59,8 @@ fn settings(context: &Context) -> anyhow::Result<Settings> {
 pub(crate) fn limits(config: &Config) -> Settings {
     let RunnerConfig { idle_after, interrupt_stalled, send_timeout, output_bytes, output_kept, .. } = &config.runner;
     let idle_after = (idle_after.0 > 0).then_some(idle_after.0);
+    // It knows neither rows nor rules, so it goes by the longest of each limit.
+    let longest = config.policy.longest_stop_limits();
     Settings {
         runner_id: config.runner.id.clone(),
         state_dir: PathBuf::new(),
@@ -67,11 +70,11 @@ pub(crate) fn limits(config: &Config) -> Settings {
         engines: BTreeMap::new(),
         graces: graces(config.runner.ladder(StopConfig::default())),
         start_settle: START_SETTLE,
-        stall_after: config.policy.advanced.stall_after.0,
+        stall_after: longest.stalled_for_ms,
         interrupt_stalled: *interrupt_stalled,
         idle_after,
         // Where the rule is off, its limits are the worker's: they are never those of nothing.
-        limits: config.policy.stop_limits(idle_after),
+        limits: StopLimits { quiet_for_ms: idle_after.unwrap_or(longest.quiet_for_ms), ..longest },
         send_timeout: send_timeout.0,
         output_bytes: u64::try_from(output_bytes.0).unwrap_or(u64::MAX),
         segment_bytes: SEGMENT_BYTES,
@@ -117,6 +120,7 @@ fn cgroup(setting: &str) -> CgroupChoice {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Rule;
     use crate::time::{HOUR, MINUTE, SECOND, Span};
 
     #[test]
@@ -132,6 +136,17 @@ mod tests {
         let changed = limits(&config);
         assert_eq!((changed.idle_after, changed.limits.quiet_for_ms), (Some(8 * HOUR), 8 * HOUR));
         assert_eq!(changed.cgroup, CgroupChoice::At("/sys/fs/cgroup/x".into()));
+    }
+
+    #[test]
+    fn without_rules_of_its_own_it_goes_by_the_longest_of_each_limit() {
+        let mut config = Config::defaults();
+        let long = Rule { stall_after: Some(Span(HOUR)), background_max: Some(Span(30 * HOUR)), ..Rule::default() };
+        let short = Rule { stall_after: Some(Span(MINUTE)), awaiting_after: Some(Span(HOUR)), ..Rule::default() };
+        config.policy.rule = vec![long, short].into();
+        let settings = limits(&config);
+        assert_eq!((settings.stall_after, settings.limits.stalled_for_ms), (HOUR, HOUR));
+        assert_eq!((settings.limits.background_for_ms, settings.limits.awaiting_for_ms), (30 * HOUR, 24 * HOUR));
     }
 
     #[test]

@@ -2,18 +2,18 @@
 
 use crate::api;
 use crate::cli::output::Outcome;
-use crate::cli::{Context, listen, signals};
+use crate::cli::{Context, listen, reload, signals};
 
-/// Runs the worker until SIGTERM or Ctrl-C.
+/// Runs the worker until SIGTERM or Ctrl-C; SIGHUP lets it read its settings again.
 ///
 /// # Errors
 /// When its port or its store cannot be used, or the store holds what is somebody else's.
 pub(crate) async fn run(context: &Context) -> anyhow::Result<Outcome> {
-    let shutdown = signals::shutdown()?;
+    let (shutdown, hangup) = signals::of_daemon()?;
     let listener = listen::bind("server.listen", context.config.server.listen).await?;
     let tools = context.tools().await?;
     let owner = context.sole_owner(&tools.store).await?;
     context.note_limits(&tools.store).await?;
-    api::serve(tools, owner, listener, shutdown).await?;
-    Ok(Outcome::Done)
+    let served = reload::beside(context, &tools.clone(), hangup, api::serve(tools, owner, listener, shutdown)).await;
+    served.map(|()| Outcome::Done)
 }

@@ -16,7 +16,7 @@ use crate::api;
 use crate::cli::args::UpArgs;
 use crate::cli::enrol::{enrol, health, local_runner};
 use crate::cli::output::{self, Outcome, escape};
-use crate::cli::{Context, demo, listen, secret, signals, tokens};
+use crate::cli::{Context, demo, listen, reload, secret, signals, tokens};
 use crate::runner_client::NoAnswer;
 use crate::session::Runner;
 use crate::token;
@@ -33,15 +33,16 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// The log of a runner that this starts, in the state folder.
 const LOG: &str = "runner.log";
 
-/// Runs the worker until SIGTERM or Ctrl-C, with a runner beside it that goes on.
+/// Runs the worker until SIGTERM or Ctrl-C, with a runner beside it that goes on. SIGHUP lets the worker read its settings
+/// again where it has no terminal; the runner follows when it is started again.
 ///
 /// # Errors
 /// When a port, the store or the runner cannot be used, or the store holds what is somebody else's.
 pub(crate) async fn run(context: &Context, args: UpArgs) -> anyhow::Result<Outcome> {
-    let shutdown = signals::shutdown()?;
     if args.demo {
-        return demo::run(args.once, shutdown).await;
+        return demo::run(args.once, signals::shutdown()?).await;
     }
+    let (shutdown, hangup) = signals::of_daemon()?;
     let listener = listen::bind("server.listen", context.config.server.listen).await?;
     let tools = context.tools().await?;
     let owner = context.sole_owner(&tools.store).await?;
@@ -58,10 +59,13 @@ pub(crate) async fn run(context: &Context, args: UpArgs) -> anyhow::Result<Outco
         local.url
     ))?;
     let keeping = tools.clone();
-    let served = tokio::select! {
-        served = api::serve(tools, owner, listener, shutdown) => served,
-        () = keep_runner(context, &keeping, &local) => Ok(()),
+    let serving = async {
+        tokio::select! {
+            served = api::serve(tools, owner, listener, shutdown) => served,
+            () = keep_runner(context, &keeping, &local) => Ok(()),
+        }
     };
+    let served = reload::beside(context, &keeping, hangup, serving).await;
     output::remark(format_args!(
         "The worker has stopped. Runner {} and its engines go on; `sexton up` finds them again.",
         local.id

@@ -1,14 +1,17 @@
 //! The settings: one struct per table of `config.toml`, whose shipped copy is the one place where defaults stand.
 //!
 //! `load.rs` layers the sources, `check.rs` refuses settings that contradict each other, `paths.rs` says where files lie,
-//! `keys.rs` lists the settings, and `render.rs` prints the effective ones.
+//! `keys.rs` lists the settings, `render.rs` prints the effective ones, `rules.rs` has the limits of each
+//! session, and `changes.rs` what differs between two.
 
+mod changes;
 mod check;
 mod engines;
 mod keys;
 mod load;
 mod paths;
 mod render;
+mod rules;
 #[cfg(test)]
 mod tests;
 
@@ -16,15 +19,16 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::protocol::StopLimits;
-use crate::time::{Ms, Span};
+use crate::time::Span;
 
+pub use changes::Changes;
 pub use check::{Contradictions, check};
 pub use engines::{EngineConfig, Ladder, StopConfig};
 pub use keys::{Key, keys};
 pub use load::{ConfigError, Loaded, Sources, load};
 pub use paths::{Environment, NoStateFolder, Paths};
 pub use render::render;
+pub use rules::{Pattern, Rule, Rules, SessionLimits};
 
 /// The shipped `config.toml`.
 pub const DEFAULTS: &str = include_str!("../../config.toml");
@@ -131,6 +135,8 @@ pub struct PolicyConfig {
     pub runner_gone_after: Span,
     /// Limits that few people need to change.
     pub advanced: AdvancedPolicy,
+    /// Other limits for some of the sessions.
+    pub rule: Rules,
 }
 
 /// `[policy.advanced]`
@@ -143,19 +149,6 @@ pub struct AdvancedPolicy {
     pub background_max: Span,
     /// A session that waits for a person's answer is reaped after this.
     pub awaiting_after: Span,
-}
-
-impl PolicyConfig {
-    /// Returns the condition of a stop for a session whose own idle window, if it has one, is `own`.
-    #[must_use]
-    pub fn stop_limits(&self, own: Option<Ms>) -> StopLimits {
-        StopLimits {
-            quiet_for_ms: own.unwrap_or(self.idle_after.0),
-            awaiting_for_ms: self.advanced.awaiting_after.0,
-            stalled_for_ms: self.advanced.stall_after.0,
-            background_for_ms: self.advanced.background_max.0,
-        }
-    }
 }
 
 /// `[safety]`
@@ -202,6 +195,8 @@ pub struct LimitsConfig {
     pub stops_at_once: u32,
     /// How many stops are in flight per runner.
     pub stops_per_runner: u32,
+    /// How long what a runner answered to a question about its connectivity is told again.
+    pub connectivity_cache: Span,
 }
 
 /// `[retention]`

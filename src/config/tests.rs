@@ -163,6 +163,21 @@ fn an_unknown_key_is_shown_in_its_line_with_the_known_ones() {
 }
 
 #[test]
+fn rules_are_read_in_their_order_and_printed_so_that_they_read_back() {
+    let text = "[[policy.rule]]\nrepo = \"/src/**\"\nidle_after = \"2h\"\n[[policy.rule]]\nname = \"rest\"\n\
+                awaiting_after = \"3d\"\n[policy.advanced]\nstall_after = \"1h\"";
+    let home = Home::new();
+    let config = home.load(text).unwrap().config;
+    let names: Vec<&str> = config.policy.rule.iter().map(|rule| rule.name.as_str()).collect();
+    assert_eq!(names, ["rule 1", "rest"]);
+    let rendered = crate::config::render(&config);
+    assert_eq!(home.load(&rendered).unwrap().config, config, "{rendered}");
+    let by_variable =
+        variable(&[("SEXTON_POLICY__RULE", "[{ engine = \"codex\", idle_after = \"2h\" }]")]).unwrap().policy.rule;
+    assert_eq!(by_variable.iter().next().and_then(|rule| rule.idle_after), Some(Span(2 * HOUR)));
+}
+
+#[test]
 fn faults_are_shown_where_they_are() {
     let home = Home::new();
     for (text, place, why) in [
@@ -182,6 +197,13 @@ fn faults_are_shown_where_they_are() {
         ("[engines.x]\ncommand = [\"cat\"]\nenvs = {}", "line 3, column 1\n", "unknown field `envs`"),
         ("[engines.x]\ncommand = [\"cat\"]\nadapter = \"morse\"", "line 3, column 11\n", "unknown variant `morse`"),
         ("[engines.codex.stop]\nstdin = \"1s\"", "line 2, column 1\n", "unknown field `stdin`"),
+        ("[[policy.rule]]\nrun_stale_after = \"1h\"", "line 2, column 1\n", "unknown field `run_stale_after`"),
+        (
+            "[[policy.rule]]\n[[policy.rule]]\nrepo = \"/src/[\"",
+            "line 3, column 8\n",
+            "\"/src/[\" is no pattern: unclosed",
+        ),
+        ("[[policy.rule]]\nidle_after = \"soon\"", "line 2, column 14\n", "is not a duration such as"),
         ("owner = \"a\"\nowner = \"b\"", "line 2, column 1\n", "duplicate key"),
         ("owner = ", "line 1, column 9\n", ""),
         ("# é\nöwner = 1", "line 2, column 1\n", ""),

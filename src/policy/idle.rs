@@ -1,6 +1,6 @@
 //! Has nothing touched this session for its window, and may its engine be stopped?
 
-use crate::config::PolicyConfig;
+use crate::config::{PolicyConfig, SessionLimits};
 use crate::policy::engine::{EngineSays, may_stop};
 use crate::policy::requests::requests;
 use crate::policy::silence::with_silence_of_the_row;
@@ -38,7 +38,7 @@ const WORK: [Verdict; 4] =
 /// Decides whether an open session is to be reaped as idle.
 ///
 /// It is, if and only if the row has a time to go by, no stored time lies in the future, nobody asked to keep it, nobody
-/// claimed to drive it within the window, nothing used it for the window of waking time, and its runner either holds an engine that may
+/// claimed to drive it within the window, nothing used it for the window of waking time (its own, else its rule's), and its runner either holds an engine that may
 /// be stopped, holds none, must be asked, or is gone; and no brake holds, unless the machine is gone.
 #[must_use]
 pub fn idle(
@@ -49,14 +49,15 @@ pub fn idle(
     now: UtcMs,
 ) -> Decision {
     let awake = now.minus(around.asleep_ms);
-    let window = session.idle_after_ms.unwrap_or(policy.idle_after.0);
+    let limits = policy.limits_of(session);
+    let window = limits.idle_after_ms;
     let mut findings = vec![Finding::plain(Verdict::ClockUnsettled, clock_is_unsettled(session, now))];
     findings.extend(requests(session, window, now));
     let used = match session.last_used() {
         Some(at) => Finding::window(Verdict::RecentlyActive, at, window, awake).later(around.asleep_ms),
         None => Finding::plain(Verdict::Undetermined, true),
     };
-    let (finding, otherwise) = runner_finding(session, runner, policy, awake);
+    let (finding, otherwise) = runner_finding(session, runner, &limits, awake);
     // Work is what a person wants to read first; it is also what made the row recently active.
     let works = finding.as_ref().is_some_and(|finding| WORK.contains(&finding.rule));
     let pair = match finding {
@@ -65,7 +66,7 @@ pub fn idle(
         finding => [Some(used), finding],
     };
     findings.extend(pair.into_iter().flatten());
-    let limit = if otherwise == Verdict::AwaitingExpired { policy.advanced.awaiting_after.0 } else { window };
+    let limit = if otherwise == Verdict::AwaitingExpired { limits.awaiting_after_ms } else { window };
     Decision::from(findings, otherwise, limit).braked(around.brake)
 }
 
@@ -88,12 +89,12 @@ pub fn clock_is_unsettled(session: &Session, now: UtcMs) -> bool {
 fn runner_finding(
     session: &Session,
     runner: RunnerView<'_>,
-    policy: &PolicyConfig,
+    limits: &SessionLimits,
     now: UtcMs,
 ) -> (Option<Finding>, Verdict) {
     let keeps = |rule| (Some(Finding::plain(rule, true)), Verdict::Undetermined);
     match runner {
-        RunnerView::Live(Some(engine)) => engine_finding(session, engine, policy, now),
+        RunnerView::Live(Some(engine)) => engine_finding(session, engine, limits, now),
         RunnerView::Live(None) => (None, Verdict::Orphaned),
         RunnerView::Ask => (None, Verdict::Idle),
         RunnerView::Gone => (None, Verdict::MachineGone),
@@ -107,10 +108,10 @@ fn runner_finding(
 fn engine_finding(
     session: &Session,
     engine: &TrackedSession,
-    policy: &PolicyConfig,
+    limits: &SessionLimits,
     now: UtcMs,
 ) -> (Option<Finding>, Verdict) {
-    let limits = policy.stop_limits(session.idle_after_ms);
+    let limits = limits.stop();
     let state = with_silence_of_the_row(&engine.state, &limits, session, now);
     let says = may_stop(&state, &limits);
     let otherwise = if let EngineSays::MayStop(verdict) = says { verdict } else { Verdict::Undetermined };

@@ -22,13 +22,14 @@ pub struct Asked {
 /// the question cannot be in the answer, so the question's time is what everything is compared with.
 #[must_use]
 pub fn orphan(session: &Session, asked: Asked, policy: &PolicyConfig) -> Decision {
+    let limits = policy.limits_of(session);
     let mut findings = vec![
         Finding::plain(Verdict::Tracked, asked.tracked),
         Finding::plain(Verdict::ClockUnsettled, clock_is_unsettled(session, asked.at)),
     ];
     findings.push(match session.attached_at.or(session.started_at) {
         Some(at) => {
-            let grace = Finding::window(Verdict::NewSession, at, policy.orphan_grace.0, asked.at);
+            let grace = Finding::window(Verdict::NewSession, at, limits.orphan_grace_ms, asked.at);
             let keeps = grace.keeps || session.status == Status::Starting || at >= asked.at;
             Finding { keeps, ..grace }
         }
@@ -36,12 +37,12 @@ pub fn orphan(session: &Session, asked: Asked, policy: &PolicyConfig) -> Decisio
     });
     findings.push(match session.last_used() {
         Some(at) => {
-            let quiet = Finding::window(Verdict::NotQuiet, at, policy.orphan_quiet.0, asked.at);
+            let quiet = Finding::window(Verdict::NotQuiet, at, limits.orphan_quiet_ms, asked.at);
             Finding { keeps: quiet.keeps || at >= asked.at, ..quiet }
         }
         None => Finding::plain(Verdict::Undetermined, true),
     });
-    Decision::from(findings, Verdict::Orphaned, policy.orphan_quiet.0)
+    Decision::from(findings, Verdict::Orphaned, limits.orphan_quiet_ms)
 }
 
 /// Returns whether a row has been in `starting` for longer than `start_timeout` at the time its runner was asked.

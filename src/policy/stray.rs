@@ -66,7 +66,7 @@ pub fn stray(
     policy: &PolicyConfig,
     now: UtcMs,
 ) -> StrayDecision {
-    let limits = policy.stop_limits(row.idle_after_ms);
+    let limits = policy.limits_of(row).stop();
     let state = with_silence_of_the_row(&engine.state, &limits, row, now.minus(around.asleep_ms));
     let says = may_stop(&state, &limits);
     let mut findings: Vec<Finding> = requests(row, limits.quiet_for_ms, now).collect();

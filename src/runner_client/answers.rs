@@ -30,6 +30,8 @@ pub enum NoAnswer {
 pub enum Observation {
     /// The runner answered with a tracked set that may be believed.
     Live(TrackedSet),
+    /// The runner itself answered that it is not ready yet: it knows nothing for certain.
+    NotReady(String),
     /// See [`NoAnswer::Unrecognised`].
     Unrecognised(String),
     /// See [`NoAnswer::Unauthorised`].
@@ -48,7 +50,8 @@ impl Observation {
     pub fn why(&self) -> Option<&str> {
         match self {
             Self::Live(_) => None,
-            Self::Unrecognised(why)
+            Self::NotReady(why)
+            | Self::Unrecognised(why)
             | Self::Unauthorised(why)
             | Self::Unknown(why)
             | Self::Unanswered(why)

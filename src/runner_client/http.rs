@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use reqwest::redirect::Policy;
 use serde::Serialize;
 
-use crate::protocol::tracked::read_tracked;
+use crate::protocol::tracked::{Reading, read_tracked, says_not_ready};
 use crate::protocol::{
     FindAnswer, FindRequest, ForgetRequest, Health, MessageRequest, SessionRequest, StartRequest, TouchRequest, path,
 };
@@ -78,7 +78,11 @@ impl HttpRunners {
         let ask = uuid::Uuid::new_v4().simple().to_string();
         let question = Question::get(format!("{}?ask={ask}", path::SESSIONS), self.timeout);
         let reply = self.exchange.ask(target, question).await?;
-        Ok(read_tracked(&reply.as_answer(), &target.expected(&ask)).into())
+        let (answer, expected) = (reply.as_answer(), target.expected(&ask));
+        Ok(match read_tracked(&answer, &expected) {
+            Reading::Unrecognised(why) if says_not_ready(&answer, &expected) => Observation::NotReady(why),
+            reading => reading.into(),
+        })
     }
 
     async fn stop(&self, target: &Target, call: &StopCall) -> Result<StopAnswer, NoAnswer> {

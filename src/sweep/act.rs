@@ -44,7 +44,7 @@ pub(crate) async fn stop(
         session_id: session.id.clone(),
         generation,
         mode: EndMode::IfIdle,
-        limits: Some(pass.config().policy.stop_limits(session.idle_after_ms)),
+        limits: Some(pass.config().policy.limits_of(session).stop()),
         stamp: observed.set.stamp.clone(),
         reason: reason.to_string(),
         sweep_id: Some(pass.id.clone()),
@@ -58,10 +58,17 @@ pub(crate) async fn stop(
 }
 
 /// Returns what is known of a session and its engine from an answer, for the evidence.
-pub(crate) fn grounds<'a>(pass: &Pass, session: &'a Session, observed: &Observed) -> Grounds<'a> {
+pub(crate) fn grounds<'a>(pass: &'a Pass, session: &'a Session, observed: &Observed) -> Grounds<'a> {
     let runner_idle_ms = observed.engine(&session.id).and_then(|engine| engine.state.idle_ms.value());
-    let window_ms = session.idle_after_ms.or(Some(pass.config().policy.idle_after.0));
-    Grounds { epoch: observed.set.epoch, runner_idle_ms, window_ms, ..Grounds::of(session) }
+    Grounds { epoch: observed.set.epoch, runner_idle_ms, ..unobserved_grounds(pass, session) }
+}
+
+/// Returns what is known of a session whose runner was not asked, for the evidence.
+pub(crate) fn unobserved_grounds<'a>(pass: &'a Pass, session: &'a Session) -> Grounds<'a> {
+    let policy = &pass.config().policy;
+    let window_ms = Some(policy.limits_of(session).idle_after_ms);
+    let policy_rule = policy.rule_of(session).map(|rule| rule.name.as_str());
+    Grounds { window_ms, policy_rule, ..Grounds::of(session) }
 }
 
 /// Closes the row of an engine that its runner says is gone, with the runner's reason, and then lets the runner forget.

@@ -39,10 +39,14 @@ pub(crate) async fn after_refusal(
 }
 
 fn window(pass: &Pass, session: &Session) -> Ms {
-    session.idle_after_ms.unwrap_or(pass.config().policy.idle_after.0)
+    pass.config().policy.limits_of(session).idle_after_ms
 }
 
+/// Puts a session off, unless the settings were replaced since the pass began: other limits may ask for another wait.
 async fn postpone(pass: &Pass, session: &Session, wait: Ms, delay: Ms) -> Result<(), StoreError> {
+    if !pass.has_current_settings() {
+        return Ok(());
+    }
     let until = pass.clock().now().plus(wait);
     pass.store().postpone(&session.id, session.generation, until, delay).await.map(|_| ())
 }

@@ -6,6 +6,7 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 use utoipa::ToSchema;
 
+use crate::config::SessionLimits;
 use crate::entry::{Entry, EntryKind};
 use crate::policy::{Asked, Decision, Finding, orphan};
 use crate::protocol::{Ended, TrackedSession};
@@ -31,6 +32,10 @@ pub struct Explanation {
     pub reaps: bool,
     /// Every rule that was looked at, with its figures.
     pub findings: Vec<Finding>,
+    /// The rule of `[[policy.rule]]` that gives an open session its limits; none when no one matches.
+    pub rule: Option<String>,
+    /// The limits that hold for an open session; what held for one that has ended stands in its entries.
+    pub limits: Option<SessionLimits>,
     /// When it would be reaped if nothing happens; none when that cannot be told.
     pub due_at: Option<UtcMs>,
     /// The reaper is paused: nothing is reaped whatever the verdict.
@@ -74,6 +79,7 @@ async fn open(pass: &Pass, session: Session, entries: Vec<Entry>, paused: bool) 
         Some(decision) => decision,
         None => decide_on_latest(pass, &session).await,
     };
+    let policy = &pass.config().policy;
     let (mut runner, mut process) = (None, None);
     if let Some(post) = pass.posts.get(&session.runner_id) {
         let observed = post.latest().await;
@@ -85,6 +91,8 @@ async fn open(pass: &Pass, session: Session, entries: Vec<Entry>, paused: bool) 
         reaps: decision.reaps(),
         due_at: if decision.reaps() { Some(pass.clock().now()) } else { decision.due_at() },
         findings: decision.findings,
+        rule: policy.rule_of(&session).map(|rule| rule.name.clone()),
+        limits: Some(policy.limits_of(&session)),
         paused,
         runner,
         process,
@@ -111,6 +119,8 @@ fn ended(session: Session, entries: Vec<Entry>, paused: bool) -> Explanation {
         verdict: session.end_reason.clone().unwrap_or_else(|| Verdict::Undetermined.to_string()),
         reaps: false,
         findings: Vec::new(),
+        rule: None,
+        limits: None,
         due_at: None,
         paused,
         runner: None,

@@ -1,7 +1,7 @@
 //! Part `idle`: reap sessions that nothing has touched for their window.
 //!
-//! A session is a target if and only if its row is open and past its window, and [`policy::idle`]
-//! says that nothing keeps it. Engines without a row are left to `strays`, rows without an engine that are not idle to
+//! A session is a target if and only if its row is open and past its window (its own, else its rule's), and
+//! [`policy::idle`] says that nothing keeps it. Engines without a row are left to `strays`, rows without an engine that are not idle to
 //! `orphans`.
 //!
 //! Two steps: nominate in order, oldest first, up to each runner's limit of stops; then, runners side by side and several
@@ -15,10 +15,11 @@ use futures_util::future::join_all;
 use crate::policy::{self, Decision};
 use crate::report::{Action, Fate, Item, PartReport};
 use crate::session::{Id, Session};
-use crate::store::StoreError;
+use crate::store::{Candidate, StoreError};
 use crate::sweep::act::{item, kept};
 use crate::sweep::pass::Pass;
 use crate::sweep::reap::{decide_on_latest, reap};
+use crate::time::UtcMs;
 use crate::verdict::Verdict;
 
 /// How many candidates are read at once.
@@ -52,13 +53,13 @@ pub(crate) async fn sweep(pass: &Pass) -> Result<PartReport, StoreError> {
 async fn nominate(pass: &Pass, report: &mut PartReport) -> Result<Queues, StoreError> {
     let mut queues = Queues::new();
     let paused = pass.is_paused().await?;
-    let (now, idle_after) = (pass.clock().now(), pass.config().policy.idle_after.0);
+    let (now, shortest) = (pass.clock().now(), pass.config().policy.shortest_idle_after());
     let mut after = None;
     loop {
-        let page = pass.store().list_idle_candidates(now, idle_after, after.as_ref(), PAGE).await?;
+        let page = pass.store().list_idle_candidates(now, shortest, after.as_ref(), PAGE).await?;
         let Some(last) = page.last() else { return Ok(queues) };
         after = Some(last.cursor());
-        for candidate in page {
+        for candidate in page.into_iter().filter(|candidate| is_past_its_window(pass, candidate, now)) {
             let session = candidate.session;
             let decision = decide_on_latest(pass, &session).await;
             let queue = queues.entry(session.runner_id.clone()).or_default();
@@ -68,6 +69,13 @@ async fn nominate(pass: &Pass, report: &mut PartReport) -> Result<Queues, StoreE
             }
         }
     }
+}
+
+/// Returns whether a candidate, found by the shortest window of all rules, is past its own or has no time to tell.
+fn is_past_its_window(pass: &Pass, candidate: &Candidate, now: UtcMs) -> bool {
+    let (session, policy) = (&candidate.session, &pass.config().policy);
+    let past = |at| now.since(at) >= policy.limits_of(session).idle_after_ms;
+    candidate.due_at.is_none() || session.last_used().is_none_or(past)
 }
 
 /// Returns why a candidate is not queued, if it is not.

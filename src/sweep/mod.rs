@@ -33,7 +33,6 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 pub use explain::{Explanation, explain};
-pub use observe::how_it_answered;
 pub use pass::Request;
 
 use crate::report::{PartName, PartReport, SweepReport};

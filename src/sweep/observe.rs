@@ -11,6 +11,7 @@ use futures_util::StreamExt;
 use tokio::sync::Mutex;
 
 use crate::clock::Clock;
+use crate::connectivity::{Classified, classify, remember};
 use crate::policy::RunnerView;
 use crate::protocol::TrackedSession;
 use crate::protocol::tracked::TrackedSet;
@@ -165,42 +166,13 @@ async fn ask(pass: &Pass, runner: &Runner) -> Result<Observed, StoreError> {
     let target = Target::from(runner);
     let observation = pass.tools.runners.tracked(&target).await;
     if !pass.request.dry_run {
-        remember(pass, runner, &observation).await?;
+        remember(pass.store(), &runner.id, &observation, pass.clock().now()).await?;
     }
     Ok(read(observation, &target, asked))
 }
 
-async fn remember(pass: &Pass, runner: &Runner, observation: &Observation) -> Result<(), StoreError> {
-    let now = pass.clock().now();
-    match observation {
-        Observation::Unconnected(_) => return Ok(()),
-        Observation::Live(set) => {
-            return pass.store().remember_runner(&runner.id, set.into(), now).await;
-        }
-        Observation::Unrecognised(_)
-        | Observation::Unauthorised(_)
-        | Observation::Unknown(_)
-        | Observation::Unanswered(_) => {}
-    }
-    pass.store().record_seen(&runner.id, now).await
-}
-
-/// Returns how a runner answered, why it is not live, and what it holds; nothing when it is not live.
-#[must_use]
-pub fn how_it_answered(observation: Observation) -> (RunnerState, Option<String>, TrackedSet) {
-    let (state, why) = match observation {
-        Observation::Live(set) => return (RunnerState::Live, None, set),
-        Observation::Unrecognised(why) => (RunnerState::Unrecognised, why),
-        Observation::Unauthorised(why) => (RunnerState::Unauthorised, why),
-        Observation::Unknown(why) => (RunnerState::Unknown, why),
-        Observation::Unanswered(why) | Observation::Unconnected(why) => (RunnerState::Offline, why),
-    };
-    (state, Some(why), TrackedSet::default())
-}
-
 fn read(observation: Observation, target: &Target, (asked_at, asked_elapsed): (UtcMs, Ms)) -> Observed {
-    let unconnected = matches!(observation, Observation::Unconnected(_));
-    let (state, why, set) = how_it_answered(observation);
+    let Classified { state, why, unconnected, set, .. } = classify(observation);
     let index = set.tracked.iter().enumerate().map(|(at, engine)| (engine.session_id.clone(), at)).collect();
     let target = target.seen(&set);
     Observed { target, asked_at, asked_elapsed, state, why, unconnected, set, index }

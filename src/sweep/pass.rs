@@ -79,6 +79,11 @@ impl Pass {
         &self.config
     }
 
+    /// Returns whether the settings of this pass are those that still hold.
+    pub(crate) fn has_current_settings(&self) -> bool {
+        Arc::ptr_eq(&self.config, &self.tools.config())
+    }
+
     pub(crate) fn clock(&self) -> &dyn Clock {
         &*self.tools.clock
     }
@@ -94,9 +99,10 @@ impl Pass {
         session.last_used().map_or(0, |at| (now.since(at) - self.host().waking_since(at, now)).max(0))
     }
 
-    /// Returns the verdict that keeps whatever is about to be ended: the process is ending, or the reaper is paused.
+    /// Returns the verdict that keeps whatever is about to be ended: the process is ending, the reaper is paused, or the
+    /// limits of this pass hold no longer; the next pass goes by those that do.
     pub(crate) async fn hold(&self) -> Result<Option<Verdict>, StoreError> {
-        if self.cancel.is_cancelled() {
+        if self.cancel.is_cancelled() || !self.has_current_settings() {
             return Ok(Some(Verdict::Limit));
         }
         Ok(self.is_paused().await?.then_some(Verdict::Paused))

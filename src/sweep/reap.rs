@@ -83,7 +83,8 @@ async fn reap_unenrolled(pass: &Pass, nominee: &Session) -> Result<Fate, StoreEr
     if !decision.reaps() {
         return Ok(Fate::Kept(decision.verdict));
     }
-    close_gone_machine(pass, Grounds::of(&session).with(&decision), Some("no such runner is enrolled")).await
+    let grounds = act::unobserved_grounds(pass, &session).with(&decision);
+    close_gone_machine(pass, grounds, Some("no such runner is enrolled")).await
 }
 
 /// Closes the row of an idle session whose machine is gone.

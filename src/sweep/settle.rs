@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 
 use crate::policy::engine::is_working;
 use crate::policy::{StrayCase, start_overdue, stray_case};
-use crate::protocol::{EndOutcome, Ended};
+use crate::protocol::{EndOutcome, Ended, TrackedSession};
 use crate::report::{Action, PartName, PartReport};
 use crate::session::{Id, Session};
 use crate::store::{Closed, StoreError};
@@ -76,16 +76,19 @@ async fn finish(
 /// Writes that engines are at work, which is activity of kind `engine`, now. An engine that does not fit its row says
 /// nothing about the session there.
 async fn note_work(pass: &Pass, post: &Post, observed: &Observed) -> Result<(), StoreError> {
-    let limits = pass.config().policy.stop_limits(None);
+    let policy = &pass.config().policy;
+    // The longest limits of all rules first, so that only rows of engines that may be at work are read.
+    let longest = policy.longest_stop_limits();
     let tracked = observed.set.tracked.iter();
     let working: Vec<Id> =
-        tracked.filter(|engine| is_working(&engine.state, &limits)).map(|engine| engine.session_id.clone()).collect();
+        tracked.filter(|engine| is_working(&engine.state, &longest)).map(|engine| engine.session_id.clone()).collect();
     if pass.request.dry_run || working.is_empty() {
         return Ok(());
     }
     let fits = |row: &Session| {
-        let engine = observed.engine(&row.id);
-        engine.is_some_and(|engine| stray_case(engine, Some(row), &post.runner.id) == StrayCase::Fits)
+        let works = |engine: &TrackedSession| is_working(&engine.state, &policy.limits_of(row).stop());
+        let fits = |engine| stray_case(engine, Some(row), &post.runner.id) == StrayCase::Fits;
+        observed.engine(&row.id).is_some_and(|engine| works(engine) && fits(engine))
     };
     let rows = pass.store().find_sessions(&working).await?;
     let working: Vec<Id> = rows.into_iter().filter(fits).map(|row| row.id).collect();

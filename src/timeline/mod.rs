@@ -38,13 +38,16 @@ pub struct Grounds<'a> {
     pub runner_idle_ms: Option<Ms>,
     /// The session's idle window, where no finding of the decision tells a limit.
     pub window_ms: Option<Ms>,
+    /// The rule of the settings that gave the session its limits, if one matched.
+    pub policy_rule: Option<&'a str>,
 }
 
 impl<'a> Grounds<'a> {
     /// Makes grounds that rest on the row alone.
     #[must_use]
     pub fn of(session: &'a Session) -> Self {
-        Self { session, decision: None, epoch: None, runner_idle_ms: None, window_ms: session.idle_after_ms }
+        let window_ms = session.idle_after_ms;
+        Self { session, decision: None, epoch: None, runner_idle_ms: None, window_ms, policy_rule: None }
     }
 
     /// Adds the decision.
@@ -299,6 +302,7 @@ fn evidence(grounds: Grounds<'_>, actor: &Actor) -> Map<String, Value> {
     put("sweep_id", json!(actor.sweep_id));
     let limit = grounds.decision.and_then(|decision| decision.limit_ms);
     put("limit_ms", json!(limit.or(grounds.window_ms)));
+    put("policy_rule", json!(grounds.policy_rule));
     if let Some(decision) = grounds.decision {
         put("rule", json!(decision.verdict));
         put("findings", json!(decision.findings));

@@ -28,7 +28,7 @@ pub async fn claim(tools: &Tools, id: &Id, driver: &str) -> Result<Session, Verb
     // Before the claim stands: a stop that was decided on without it must find the engine in use.
     tell(tools, &session, ActivityKind::Copilot).await?;
     let now = tools.clock.now();
-    let stale_before = now.minus(tools.config().policy.driver_stale_after.0);
+    let stale_before = now.minus(tools.config().policy.limits_of(&session).driver_stale_after_ms);
     match tools.store.claim_driver(id, driver, now, stale_before).await? {
         Claim::Yours => find_open(tools, id).await,
         Claim::HeldBy { driver, since } => {

@@ -32,6 +32,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("metrics", &["report", "time"]),
     ("tools", &["clock", "config", "metrics", "runner_client", "session", "store"]),
     ("activity", &["protocol", "runner_client", "session", "store", "time", "tools"]),
+    ("connectivity", &["protocol", "report", "runner_client", "session", "store", "time", "tools", "words"]),
     ("sweep", SWEEP),
     ("verbs", VERBS),
     ("schedule", &["clock", "config", "cron", "telemetry", "time", "words"]),
@@ -43,6 +44,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
 const SWEEP: &[&str] = &[
     "clock",
     "config",
+    "connectivity",
     "entry",
     "policy",
     "protocol",
@@ -64,6 +66,7 @@ const WORKER: &[&str] = &["activity", "report", "schedule", "session", "store", 
 const API: &[&str] = &[
     "activity",
     "config",
+    "connectivity",
     "entry",
     "protocol",
     "report",

@@ -54,6 +54,10 @@ fn each_unit_comes_back_after_a_failure_and_needs_no_other() {
     }
     for unit in ["user/sexton-worker.service", "system/sexton-worker.service"] {
         assert!(service(unit)["ExecStart"].ends_with("/sexton serve"), "{unit}");
+        assert_eq!(service(unit)["ExecReload"], "/bin/kill -HUP $MAINPID", "{unit}");
+    }
+    for unit in ["user/sexton-runner.service", "system/sexton-runner.service"] {
+        assert_eq!(service(unit).get("ExecReload"), None, "{unit}: a hangup ends a runner");
     }
 }
 

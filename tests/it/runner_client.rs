@@ -238,7 +238,7 @@ async fn a_runner_that_was_started_again_refuses_an_old_stamp() {
     runner.restart().await;
     runner.script().ready = false;
     assert!(
-        matches!(client().tracked(&target).await, Observation::Unrecognised(why) if why.contains("\"ready\" is false"))
+        matches!(client().tracked(&target).await, Observation::NotReady(why) if why.contains("\"ready\" is false"))
     );
     assert!(matches!(client().end(&target, &stop_of("s-9", 1, &set)).await, StopAnswer::Failed(_)), "not ready");
     runner.script().ready = true;

@@ -59,6 +59,9 @@ fn print_open(explanation: &Explanation, now: UtcMs) -> io::Result<()> {
     if explanation.paused {
         output::line("The reaper is paused: nothing is reaped until `sexton resume`.".yellow())?;
     }
+    if let Some(rule) = &explanation.rule {
+        output::line(format_args!("Its limits come from the rule {}.", escape(&format!("{rule:?}"))))?;
+    }
     print_machine(explanation)?;
     output::line("")?;
     let rows = explanation.findings.iter().map(|finding| row(finding, now));

@@ -1,15 +1,17 @@
 //! Refuses settings that are well written but cannot be meant: contradictions, limits of nothing, doors to the network.
 //!
-//! `runner.rs` has what only the runner obeys, `engines.rs` the engines, `timeouts.rs` who waits for whom. A limit that
+//! `runner.rs` has what only the runner obeys, `engines.rs` the engines, `rules.rs` the rules, `timeouts.rs` who waits for
+//! whom. A limit that
 //! could reap early is refused rather than bent. What would merely reap late, or never, is the person's choice.
 
 mod engines;
+mod rules;
 mod runner;
 mod timeouts;
 
 use std::net::SocketAddr;
 
-use crate::config::{Config, LimitsConfig, PolicyConfig};
+use crate::config::{Config, LimitsConfig, PolicyConfig, SessionLimits};
 use crate::cron::Expression;
 use crate::time::{SECOND, Span, compact};
 
@@ -26,6 +28,7 @@ pub fn check(config: &Config) -> Result<(), Contradictions> {
     let mut faults = Vec::new();
     addresses(config, &mut faults);
     windows(&config.policy, &mut faults);
+    rules::rules(&config.policy, &mut faults);
     nothing(config, &mut faults);
     concurrency(&config.limits, &mut faults);
     timeouts::timeouts(config, &mut faults);
@@ -63,31 +66,38 @@ fn beyond_loopback(key: &str, address: SocketAddr) -> String {
 /// Runners refuse limits that are longer than ten years.
 const LONGEST: i64 = 10 * 365 * 24 * crate::time::HOUR;
 
-/// The windows of the rules fit together.
+/// The windows of the policy fit together.
 fn windows(policy: &PolicyConfig, faults: &mut Vec<String>) {
-    let idle = policy.idle_after;
-    let shown = |span: Span| compact(span.0);
-    if idle.0 < SECOND {
-        faults.push(format!("policy.idle_after is {}: it must be at least 1s", shown(idle)));
+    let limits = policy.limits_under(None);
+    faults.extend(window_faults(&limits, policy.activity_throttle, "policy"));
+}
+
+/// Says how the limits of some sessions do not fit together; `table` is where they stand.
+fn window_faults(limits: &SessionLimits, throttle: Span, table: &str) -> Vec<String> {
+    let (idle, driver) = (limits.idle_after_ms, limits.driver_stale_after_ms);
+    let mut faults = Vec::new();
+    if idle < SECOND {
+        faults.push(format!("{table}.idle_after is {}: it must be at least 1s", compact(idle)));
     }
-    let longest = [policy.idle_after, policy.advanced.awaiting_after, policy.advanced.background_max];
-    if let Some(span) = longest.into_iter().find(|span| span.0 > LONGEST) {
-        faults.push(format!("policy: {} is longer than ten years; runners refuse such a limit", shown(span)));
+    let longest = [idle, limits.awaiting_after_ms, limits.background_max_ms];
+    if let Some(ms) = longest.into_iter().find(|ms| *ms > LONGEST) {
+        faults.push(format!("{table}: {} is longer than ten years; runners refuse such a limit", compact(ms)));
     }
-    if policy.activity_throttle.0 > idle.0 / 4 {
+    if throttle.0 > idle / 4 {
         faults.push(format!(
-            "policy.activity_throttle ({}) may be at most a quarter of policy.idle_after ({}): what was used just now could look idle",
-            shown(policy.activity_throttle),
-            shown(idle),
+            "policy.activity_throttle ({}) may be at most a quarter of {table}.idle_after ({}): what was used just now could look idle",
+            compact(throttle.0),
+            compact(idle),
         ));
     }
-    if policy.driver_stale_after > idle {
+    if driver > idle {
         faults.push(format!(
-            "policy.driver_stale_after ({}) may not be longer than policy.idle_after ({}): a driver could be reaped at the wheel",
-            shown(policy.driver_stale_after),
-            shown(idle),
+            "{table}.driver_stale_after ({}) may not be longer than {table}.idle_after ({}): a driver could be reaped at the wheel",
+            compact(driver),
+            compact(idle),
         ));
     }
+    faults
 }
 
 /// Durations and sizes for which zero would switch a protection off, or make every attempt fail.

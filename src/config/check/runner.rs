@@ -1,6 +1,7 @@
 //! Refuses settings of the runner that could reap early, lose output at once, or name no place.
 
 use crate::config::check::LONGEST;
+use crate::config::check::rules::table_of;
 use crate::config::{Config, RunnerConfig};
 use crate::time::compact;
 
@@ -23,17 +24,20 @@ pub(super) fn runner(config: &Config, faults: &mut Vec<String>) {
     }
 }
 
-/// A runner alone reaps no earlier than a worker would.
+/// A runner alone reaps no earlier than a worker would, whichever rule that goes by.
 fn idle_rule(config: &Config, faults: &mut Vec<String>) {
-    let (own, rule) = (config.runner.idle_after, config.policy.idle_after);
+    let own = config.runner.idle_after;
     if own.0 == 0 {
         return;
     }
-    if own < rule {
+    let base = ("policy".to_owned(), config.policy.idle_after);
+    let of_rules = config.policy.rule.iter().filter_map(|rule| Some((table_of(rule), rule.idle_after?)));
+    let longest = std::iter::once(base).chain(of_rules).max_by_key(|(_, window)| *window);
+    if let Some((table, window)) = longest.filter(|(_, window)| own < *window) {
         faults.push(format!(
-            "runner.idle_after ({}) may not be shorter than policy.idle_after ({}): without a worker, sessions would be reaped earlier than with one; 0s switches it off",
+            "runner.idle_after ({}) may not be shorter than {table}.idle_after ({}): without a worker, sessions would be reaped earlier than with one; 0s switches it off",
             compact(own.0),
-            compact(rule.0),
+            compact(window.0),
         ));
     }
     if own.0 > LONGEST {
@@ -44,7 +48,7 @@ fn idle_rule(config: &Config, faults: &mut Vec<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::check;
+    use crate::config::{Rule, check};
     use crate::time::{HOUR, Span};
 
     fn faults(change: impl FnOnce(&mut RunnerConfig)) -> Vec<String> {
@@ -60,6 +64,17 @@ mod tests {
             let found = faults(|runner| runner.idle_after = Span(bad));
             assert!(found.len() == 1 && found[0].starts_with("runner.idle_after"), "{bad}: {found:?}");
         }
+    }
+
+    #[test]
+    fn a_runner_alone_knows_no_rules_and_waits_for_the_longest_window() {
+        let mut config = Config::defaults();
+        config.runner.idle_after = Span(8 * HOUR);
+        config.policy.rule = vec![Rule { idle_after: Some(Span(9 * HOUR)), ..Rule::default() }].into();
+        let found = check(&config).unwrap_err().0;
+        assert!(found.len() == 1 && found[0].contains("policy.rule \"rule 1\".idle_after (9h)"), "{found:?}");
+        config.runner.idle_after = Span(9 * HOUR);
+        assert_eq!(check(&config), Ok(()));
     }
 
     #[test]

@@ -96,6 +96,24 @@ pub fn read_tracked(answer: &Answer<'_>, expected: &Expected) -> Reading {
     }
 }
 
+/// Returns whether an answer that is no tracked set is one of the expected runner, in its newest state, saying that it is
+/// not ready yet.
+///
+/// It is, if and only if the answer is an object that nothing stood in between, `ready` is there once and is false, and
+/// everything that it says about where it comes from fits.
+#[must_use]
+pub fn says_not_ready(answer: &Answer<'_>, expected: &Expected) -> bool {
+    let body = check_envelope(answer).and_then(|()| text(answer.body)).and_then(Body::parse);
+    let Ok(Body { mut fields, .. }) = body else { return false };
+    if fields.get("ready") != Some(&Field::Bool(false)) || check_origin(&fields, expected).is_err() {
+        return false;
+    }
+    let epoch = fields.get("epoch").and_then(Field::as_int);
+    let mut said = |name: &str| fields.take(name).and_then(Field::into_text);
+    let (runner_id, state_id) = (said("runner_id"), said("state_id"));
+    another(&TrackedSet { runner_id, state_id, epoch, ..TrackedSet::default() }, expected).is_none()
+}
+
 /// The most characters of a reason; parts of it come from the answer.
 const LONGEST_WHY: usize = 240;
 
@@ -191,6 +209,11 @@ fn check_claims(fields: &Fields, expected: &Expected) -> Result<(), String> {
     for name in ["error", "next_page"] {
         claim(fields, name, "null", |field| *field == Field::Null)?;
     }
+    check_origin(fields, expected)
+}
+
+/// Checks what an answer says about where it comes from, and to which question.
+fn check_origin(fields: &Fields, expected: &Expected) -> Result<(), String> {
     claim(fields, "ask", "the one asked", |field| *field == Field::Text(expected.ask.clone()))?;
     claim(fields, "runner_id", "a runner's name", |field| matches!(field, Field::Text(name) if !name.is_empty()))?;
     claim(fields, "state_id", "an id", |field| matches!(field, Field::Text(name) if Id::fits(name)))?;

@@ -123,6 +123,12 @@ impl House {
         Daemon(self.command(args).stdout(Stdio::null()).spawn().unwrap())
     }
 
+    /// Starts a daemon as [`House::daemon`] does, whose log goes to a file.
+    pub(crate) fn logging_daemon(&self, args: &[&str], file: &str) -> Daemon {
+        let log = std::fs::File::create(self.path(file)).unwrap();
+        Daemon(self.command(args).stdout(Stdio::null()).stderr(log).spawn().unwrap())
+    }
+
     /// Starts the runner and waits until an engine can be started on it.
     pub(crate) fn runner(&self) -> Daemon {
         let daemon = self.daemon(&["runner"]);

@@ -6,3 +6,4 @@ mod help;
 mod house;
 mod live;
 mod look;
+mod reload;

@@ -12,6 +12,7 @@ mod mid_pass;
 mod orphans;
 mod processes;
 mod races;
+mod rules;
 mod runs;
 mod sentences;
 mod sleep;
