@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::body::Bytes;
 use tokio_util::task::TaskTracker;
 
-use crate::api::hosts::Hosts;
+use crate::network::Names;
 use crate::tools::Tools;
 use crate::worker::Worker;
 
@@ -16,7 +16,7 @@ pub(super) struct Api {
     /// Whose the rows without an owner are.
     pub(super) owner: String,
     /// The names under which it may be called.
-    pub(super) hosts: Hosts,
+    pub(super) names: Names,
     /// The requests that are being worked on, so that a clean stop can wait for them.
     pub(super) requests: TaskTracker,
     /// The document at `/openapi.json`.

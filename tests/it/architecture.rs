@@ -17,7 +17,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("report", &["session", "time", "verdict", "words"]),
     ("protocol", &["session", "time", "words"]),
     // The settings are plain data too, but for the one file that reads them.
-    ("config", &["cron", "protocol", "session", "time"]),
+    ("network", &[]),
+    ("config", &["cron", "network", "protocol", "session", "time"]),
     ("policy", &["config", "protocol", "session", "time", "verdict"]),
     ("timeline", &["entry", "policy", "protocol", "session", "time", "verdict"]),
     // What touches the world. Rows and runners know neither each other nor a rule.
@@ -26,15 +27,15 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("store", &["entry", "protocol", "session", "time", "verdict", "words"]),
     ("runner_client", &["protocol", "session", "time"]),
     // The daemon that owns engines shares only the wire, the rule about engines and plain data with the rest.
-    ("runner", &["clock", "policy", "protocol", "session", "time", "verdict", "words"]),
+    ("runner", &["clock", "network", "policy", "protocol", "session", "time", "verdict", "words"]),
     // Where rows, runners and rules meet.
     ("metrics", &["report", "time"]),
     ("tools", &["clock", "config", "metrics", "runner_client", "session", "store"]),
     ("activity", &["protocol", "runner_client", "session", "store", "time", "tools"]),
     ("sweep", SWEEP),
+    ("token", &["session", "store", "time", "words"]),
     ("verbs", VERBS),
     ("schedule", &["clock", "config", "cron", "telemetry", "time", "words"]),
-    ("token", &["session", "store", "time", "words"]),
     ("worker", WORKER),
     ("api", API),
 ];
@@ -55,8 +56,19 @@ const SWEEP: &[&str] = &[
     "verdict",
 ];
 
-const VERBS: &[&str] =
-    &["activity", "policy", "protocol", "runner_client", "session", "store", "time", "timeline", "tools", "verdict"];
+const VERBS: &[&str] = &[
+    "activity",
+    "policy",
+    "protocol",
+    "runner_client",
+    "session",
+    "store",
+    "time",
+    "timeline",
+    "token",
+    "tools",
+    "verdict",
+];
 
 const WORKER: &[&str] = &["activity", "report", "schedule", "session", "store", "sweep", "telemetry", "time", "tools"];
 
@@ -64,6 +76,7 @@ const API: &[&str] = &[
     "activity",
     "config",
     "entry",
+    "network",
     "protocol",
     "report",
     "runner_client",
@@ -211,6 +224,25 @@ fn paths_in_the_code_go_through_the_root() {
                     source.path.display()
                 ));
             }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// What asks others over HTTP: runners are asked by their client, and an engine asks the worker that started it.
+const HTTP_CLIENTS: &[&str] = &["runner_client/", "cli/lease.rs"];
+
+#[test]
+fn only_named_files_ask_over_http() {
+    let mut faults = Vec::new();
+    for source in sources() {
+        let path = source.path.display().to_string();
+        if HTTP_CLIENTS.iter().any(|client| path.starts_with(client)) {
+            continue;
+        }
+        for (number, _) in source.lines.iter().filter(|(_, line)| line.contains("reqwest::")) {
+            faults
+                .push(format!("src/{path}:{number}: runner_client/ speaks with runners; another client is named here"));
         }
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
