@@ -4,5 +4,7 @@ mod doctor;
 mod faults;
 mod help;
 mod house;
+mod lease;
 mod live;
 mod look;
+mod owners;
