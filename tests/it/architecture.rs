@@ -229,8 +229,8 @@ fn paths_in_the_code_go_through_the_root() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// What asks others over HTTP: runners are asked by their client, and an engine asks the worker that started it.
-const HTTP_CLIENTS: &[&str] = &["runner_client/", "cli/lease.rs"];
+/// What asks others over HTTP: the client of runners, the bridge to a server of OpenCode, and an agent that asks the worker.
+const HTTP_CLIENTS: &[&str] = &["runner_client/", "runner/bridge/", "cli/lease.rs"];
 
 #[test]
 fn only_named_files_ask_over_http() {
