@@ -11,7 +11,7 @@
 //! What people and hosts do meanwhile: [`verbs`], and [`activity`], which records that a session was used.
 //!
 //! What makes a process of it: [`tools`] is what all of these work with; [`schedule`] rings, [`worker`] sweeps and keeps
-//! the books, [`api`] answers with [`token`]s, [`metrics`] counts; [`cli`] is the command line over everything, with
+//! the books, [`api`] answers with [`token`]s through a port of the [`network`], [`metrics`] counts; [`cli`] is the command line over everything, with
 //! [`config`], [`cron`] and [`telemetry`].
 //!
 //! The other side of the wire: [`runner`], the daemon that owns the engines of one machine.
@@ -32,6 +32,7 @@ pub mod timeline;
 
 pub mod clock;
 mod memory;
+pub mod network;
 pub mod runner_client;
 pub mod store;
 

@@ -12,7 +12,7 @@ use std::str::FromStr;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use crate::session::Id;
+use crate::session::{Id, Session};
 use crate::store::Token;
 use crate::time::UtcMs;
 use crate::words::words;
@@ -28,6 +28,8 @@ words! {
     Scope {
         /// Look at sessions, runners, passes and metrics.
         Read = "read",
+        /// Keep sessions; of `use` too. Alone it is that of an engine's own token.
+        Keep = "keep",
         /// Use sessions: start, write, keep, drive, end.
         Use = "use",
         /// Ask for passes.
@@ -45,7 +47,8 @@ impl Scopes {
     /// Returns whether they allow what `scope` stands for.
     #[must_use]
     pub fn allow(&self, scope: Scope) -> bool {
-        self.0.contains(&scope) || self.0.contains(&Scope::Admin)
+        let has = |scope| self.0.contains(&scope);
+        has(scope) || has(Scope::Admin) || (scope == Scope::Keep && has(Scope::Use))
     }
 }
 
@@ -87,13 +90,31 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Makes a token for `owner`, and the row of it that is to be inserted. `existing` are the tokens that the store has.
+/// Makes a token for `owner`, and the row of it that is to be inserted.
 ///
 /// # Errors
-/// One sentence, when the owner's name is none, when another owner has a token that is not revoked (this version serves
-/// one owner), or when the machine has no randomness to give.
-pub fn create(existing: &[Token], owner: &str, scopes: &Scopes, now: UtcMs) -> Result<(Token, Secret), String> {
-    check_owner(existing, owner)?;
+/// One sentence, when the owner's name is none, the scopes are an engine's, or the machine has no randomness to give.
+pub fn create(owner: &str, scopes: &Scopes, now: UtcMs) -> Result<(Token, Secret), String> {
+    if owner.trim().is_empty() || owner.len() > LONGEST_OWNER || owner.chars().any(char::is_control) {
+        return Err(format!("{owner:?} is no owner: a name of 1 to {LONGEST_OWNER} bytes without control characters"));
+    }
+    if scopes.0.contains(&Scope::Keep) {
+        return Err("the scope keep is that of the tokens that engines get; `use` allows the same".to_owned());
+    }
+    make(owner, scopes, None, now)
+}
+
+/// Makes the token of a session's engine, which can keep that session and nothing else, and its row.
+///
+/// # Errors
+/// One sentence, when the machine has no randomness to give.
+pub fn create_lease(session: &Session, now: UtcMs) -> Result<(Token, Secret), String> {
+    let owner = session.owner_id.as_deref().unwrap_or_default();
+    let lease = Some((session.id.clone(), session.generation));
+    make(owner, &Scopes(BTreeSet::from([Scope::Keep])), lease, now)
+}
+
+fn make(owner: &str, scopes: &Scopes, lease: Option<(Id, i64)>, now: UtcMs) -> Result<(Token, Secret), String> {
     let mut bits = [0_u8; 32];
     getrandom::fill(&mut bits).map_err(|error| format!("the system gives no random bits: {error}"))?;
     let secret = Secret(format!("{PREFIX}{}", hex(&bits)));
@@ -104,21 +125,9 @@ pub fn create(existing: &[Token], owner: &str, scopes: &Scopes, now: UtcMs) -> R
         scope: scopes.to_string(),
         created_at: now,
         revoked_at: None,
+        lease,
     };
     Ok((row, secret))
-}
-
-fn check_owner(existing: &[Token], owner: &str) -> Result<(), String> {
-    if owner.trim().is_empty() || owner.len() > LONGEST_OWNER || owner.chars().any(char::is_control) {
-        return Err(format!("{owner:?} is no owner: a name of 1 to {LONGEST_OWNER} bytes without control characters"));
-    }
-    match existing.iter().find(|token| token.revoked_at.is_none() && token.owner_id != owner) {
-        Some(other) => Err(format!(
-            "this store has tokens of owner {:?}, and this version serves one owner; revoke them first, or name that owner",
-            other.owner_id
-        )),
-        None => Ok(()),
-    }
 }
 
 /// Returns the hash under which a token is kept.
@@ -145,14 +154,14 @@ fn hex(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    fn make(existing: &[Token], owner: &str) -> Result<(Token, Secret), String> {
-        create(existing, owner, &"read,use".parse().unwrap(), UtcMs(0))
+    fn make(owner: &str) -> Result<(Token, Secret), String> {
+        create(owner, &"read,use".parse().unwrap(), UtcMs(0))
     }
 
     #[test]
     fn a_token_is_256_bits_and_only_its_hash_is_kept() {
-        let (row, secret) = make(&[], "ada").unwrap();
-        let (_, other) = make(&[], "ada").unwrap();
+        let (row, secret) = make("ada").unwrap();
+        let (_, other) = make("ada").unwrap();
         assert_eq!(secret.expose().len(), PREFIX.len() + 64);
         assert_ne!(secret, other);
         assert!(same_hash(&row.hash, &hash(secret.expose())));
@@ -179,15 +188,19 @@ mod tests {
     }
 
     #[test]
-    fn a_second_owner_is_refused_until_the_first_is_revoked() {
-        let (mut first, _) = make(&[], "ada").unwrap();
-        assert!(make(&[first.clone()], "ada").is_ok());
-        let refused = make(&[first.clone()], "babbage").unwrap_err();
-        assert!(refused.contains("\"ada\""), "{refused}");
-        first.revoked_at = Some(UtcMs(1));
-        assert!(make(&[first], "babbage").is_ok());
+    fn keeping_is_part_of_using_and_of_nothing_else() {
+        let allows = |scopes: &str| scopes.parse::<Scopes>().unwrap().allow(Scope::Keep);
+        assert!(allows("use") && allows("keep") && allows("admin"));
+        assert!(!allows("read,reap"));
+        let keep: Scopes = "keep".parse().unwrap();
+        assert!(Scope::ALL.iter().all(|scope| keep.allow(*scope) == (*scope == Scope::Keep)));
+    }
+
+    #[test]
+    fn a_token_has_an_owner_and_only_engines_have_the_scope_keep() {
         for bad in ["", "  ", "a\nb", &"x".repeat(129)] {
-            assert!(make(&[], bad).unwrap_err().contains("is no owner"), "{bad:?}");
+            assert!(make(bad).unwrap_err().contains("is no owner"), "{bad:?}");
         }
+        assert!(create("ada", &"keep".parse().unwrap(), UtcMs(0)).unwrap_err().contains("`use` allows the same"));
     }
 }

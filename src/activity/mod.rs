@@ -56,14 +56,15 @@ impl Heard {
     }
 }
 
-/// Tells the session's runner that it is used, whatever it has heard before.
+/// Tells the session's runner that it is used, whatever it has heard before; on behalf of the row's owner. So that the runner
+/// holds no engine may only mean that it is somebody else's: that is told, and closes no row.
 ///
 /// # Errors
 /// When the store cannot say where the runner is.
 pub async fn tell_runner(tools: &Tools, session: &Session, kind: ActivityKind) -> Result<Heard, StoreError> {
     let Some(runner) = tools.store.find_runner(&session.runner_id).await? else { return Ok(Heard::Unreached) };
     let (session_id, generation) = (session.id.clone(), session.generation);
-    let request = TouchRequest { session_id, generation, kind, owner_id: None };
+    let request = TouchRequest { session_id, generation, kind, owner_id: session.owner_id.clone() };
     Ok(match tools.runners.touch(&Target::from(&runner), &request).await {
         Ok(SessionReply::Done(_)) => Heard::Yes,
         Ok(SessionReply::Ended { reason }) => Heard::Ended(reason),

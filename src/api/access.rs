@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use crate::api::error::{ApiError, ErrorCode};
 use crate::api::hosts::single;
 use crate::api::state::{Api, Shared};
-use crate::session::Session;
+use crate::session::{Id, Session};
 use crate::store::SessionFilter;
 use crate::token::{self, Scope, Scopes};
 
@@ -18,6 +18,8 @@ use crate::token::{self, Scope, Scopes};
 pub(super) struct Caller {
     /// Whose sessions it opens.
     pub(super) owner: String,
+    /// The one session that it may keep, where it is that one's engine.
+    pub(super) lease: Option<Id>,
     scopes: Scopes,
 }
 
@@ -27,8 +29,11 @@ impl Caller {
         self.scopes.allow(Scope::Admin)
     }
 
-    /// Returns whether a session is open to it; a row without an owner is the configured one's.
+    /// Returns whether a session is open to it; a row without an owner is the configured one's. To an engine only its own is.
     pub(super) fn may_see(&self, api: &Api, session: &Session) -> bool {
+        if let Some(lease) = &self.lease {
+            return *lease == session.id;
+        }
         self.sees_all() || session.owner_id.as_deref().unwrap_or(&api.owner) == self.owner
     }
 
@@ -55,7 +60,7 @@ pub(super) async fn authenticate(api: &Api, headers: &HeaderMap) -> Result<Calle
     let found = api.tools().store.find_token(&hash).await?;
     let row = found.filter(|row| token::same_hash(&row.hash, &hash)).ok_or_else(refused)?;
     let scopes = row.scope.parse().map_err(|_| refused())?;
-    Ok(Caller { owner: row.owner_id, scopes })
+    Ok(Caller { owner: row.owner_id, lease: row.lease.map(|(session, _)| session), scopes })
 }
 
 fn bearer(headers: &HeaderMap) -> Option<&str> {

@@ -18,7 +18,7 @@ use crate::verbs::{self, person};
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Wish {
-    /// For how long from now on, such as `12h`; 30 days at most.
+    /// For how long from now on, such as `12h`; 30 days at most, 24 hours for the session's own engine.
     #[serde(rename = "for")]
     #[schema(value_type = String)]
     time: Span,
@@ -27,6 +27,8 @@ pub(super) struct Wish {
 }
 
 /// Keep a session from being reaped until a time; a later keep replaces an earlier one
+///
+/// With the token that the session's engine has in its environment, the end only moves forward.
 #[utoipa::path(post, path = "/v1/sessions/{id}/keep", operation_id = "keep_session", request_body = Wish,
     params(("id" = Id, Path)), responses((status = 200, description = "It is kept", body = Session)))]
 pub(super) async fn keep(
@@ -35,6 +37,9 @@ pub(super) async fn keep(
     Owned(session): Owned,
     Body(wish): Body<Wish>,
 ) -> Result<Json<Session>, ApiError> {
+    if caller.lease.is_some() {
+        return Ok(Json(verbs::keep_own(api.tools(), &session.id, wish.time.0, &wish.because).await?));
+    }
     let actor = person(api.tools(), &caller.owner);
     Ok(Json(verbs::keep(api.tools(), &session.id, wish.time.0, &wish.because, &actor).await?))
 }

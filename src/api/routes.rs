@@ -65,7 +65,7 @@ fn table() -> Vec<Line> {
         with(Scope::Read, Patience::Runner, routes!(explain::explain)),
         with(Scope::Use, Patience::Runner, routes!(messages::send)),
         with(Scope::Use, Patience::Stop, routes!(end::end)),
-        with(Scope::Use, Patience::Runner, routes!(keep::keep)),
+        with(Scope::Keep, Patience::Runner, routes!(keep::keep)),
         with(Scope::Use, Patience::Runner, routes!(driver::claim)),
         with(Scope::Use, Patience::Runner, routes!(driver::release)),
         with(Scope::Reap, Patience::Pass, routes!(sweeps::run)),

@@ -3,19 +3,18 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use axum::Router;
 use axum::body::Bytes;
-use tokio::net::TcpListener;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::api::health::NO_TOKEN;
-use crate::api::hosts::Hosts;
 use crate::api::routes;
 use crate::api::state::{Api, Shared};
 use crate::connectivity::Probes;
+use crate::network::{Listener, Names};
 use crate::store::Store;
 use crate::tools::Tools;
 use crate::worker::Worker;
@@ -33,18 +32,21 @@ const CLOSING: Duration = Duration::from_secs(5);
 /// written and the store is closed. All of that within `schedule.shutdown_limit` and some 15 seconds.
 ///
 /// # Errors
-/// When the schedule makes no sense or cannot be started, or the listener is not on loopback; nothing has run then.
-pub async fn serve(tools: Tools, owner: String, listener: TcpListener, stop: CancellationToken) -> anyhow::Result<()> {
-    let address = listener.local_addr().context("the listener has no address")?;
-    ensure!(
-        address.ip().is_loopback(),
-        "server.listen: {address} is not a loopback address; this version listens on loopback only"
-    );
+/// When the schedule makes no sense or cannot be started, or the listener has no address; nothing has run then.
+pub async fn serve(
+    tools: Tools,
+    owner: String,
+    listener: impl Into<Listener>,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
+    let listener: Listener = listener.into();
+    let names = listener.names().context("the listener has no address")?;
+    let url = format!("{}://{}", listener.scheme(), listener.address()?);
     let store = tools.store.clone();
     let limit = tools.config().schedule.shutdown_limit.as_std() + LAST_ANSWERS;
     let (worker, work) = Worker::new(&tools).map_err(anyhow::Error::msg)?;
-    let api = shared(worker, owner, address)?;
-    announce(&store, &api.owner, address).await;
+    let api = shared(worker, owner, names)?;
+    announce(&store, &url).await;
 
     let (stop, quiet) = (stop.child_token(), CancellationToken::new());
     let answering = async {
@@ -61,45 +63,34 @@ pub async fn serve(tools: Tools, owner: String, listener: TcpListener, stop: Can
     answered.context("the API could not be served")
 }
 
-/// Makes the API of a worker that listens on `address`, for who serves it in another way than [`serve`].
+/// Makes the API of a worker that listens on `address` in the clear, for who serves it in another way than [`serve`].
 ///
 /// # Errors
 /// When the API cannot be described: a fault of Sexton's own.
 pub fn router(worker: Worker, owner: String, address: SocketAddr) -> anyhow::Result<Router> {
-    Ok(routes::route(&shared(worker, owner, address)?))
+    let names = Names::new(address, &worker.tools.config().server.hosts, false);
+    Ok(routes::route(&shared(worker, owner, names)?))
 }
 
-fn shared(worker: Worker, owner: String, address: SocketAddr) -> anyhow::Result<Shared> {
+fn shared(worker: Worker, owner: String, names: Names) -> anyhow::Result<Shared> {
     let document = Bytes::from(routes::describe().to_json().context("the API cannot be described")?);
-    let (hosts, requests, probes) = (Hosts::of(address), TaskTracker::new(), Probes::default());
-    Ok(Shared::new(Api { worker, owner, hosts, requests, probes, document }))
+    let (requests, probes) = (TaskTracker::new(), Probes::default());
+    Ok(Shared::new(Api { worker, owner, names, requests, probes, document }))
 }
 
 /// Says where the API is, and what is missing before anybody can use it.
-async fn announce(store: &Store, owner: &str, address: SocketAddr) {
-    tracing::info!("the API is at http://{address}");
-    let tokens = match store.list_tokens().await {
-        Ok(tokens) => tokens,
-        Err(error) => {
-            tracing::error!(%error, "the tokens cannot be read");
-            return;
-        }
-    };
-    let mut valid = tokens.iter().filter(|token| token.revoked_at.is_none()).peekable();
-    if valid.peek().is_none() {
-        tracing::warn!("{NO_TOKEN}");
-    } else if let Some(other) = valid.find(|token| token.owner_id != owner) {
-        tracing::warn!(
-            "there is a token of {}, and the configured owner is {owner}: it opens the sessions of {} alone",
-            other.owner_id,
-            other.owner_id
-        );
+async fn announce(store: &Store, url: &str) {
+    tracing::info!("the API is at {url}");
+    match store.count_tokens().await {
+        Ok(0) => tracing::warn!("{NO_TOKEN}"),
+        Ok(_) => {}
+        Err(error) => tracing::error!(%error, "the tokens cannot be read"),
     }
 }
 
 /// Answers requests until `stop`, and then those that are there already, for `limit` at most.
 async fn answer(
-    listener: TcpListener,
+    listener: Listener,
     api: &Shared,
     (stop, limit): (&CancellationToken, Duration),
 ) -> std::io::Result<()> {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use axum::body::Bytes;
 use tokio_util::task::TaskTracker;
 
-use crate::api::hosts::Hosts;
 use crate::connectivity::Probes;
+use crate::network::Names;
 use crate::tools::Tools;
 use crate::worker::Worker;
 
@@ -17,7 +17,7 @@ pub(super) struct Api {
     /// Whose the rows without an owner are.
     pub(super) owner: String,
     /// The names under which it may be called.
-    pub(super) hosts: Hosts,
+    pub(super) names: Names,
     /// The requests that are being worked on, so that a clean stop can wait for them.
     pub(super) requests: TaskTracker,
     /// What runners answered to whoever wants to know whether they are there.

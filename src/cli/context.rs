@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::{anyhow, bail};
+use anyhow::{Context as _, anyhow};
 
 use crate::clock::SystemClock;
 use crate::config::{Config, ConfigError, Environment, LimitsConfig, LogConfig, Paths, Sources, load};
@@ -58,7 +58,7 @@ impl Context {
         self.paths.owner(&self.config)
     }
 
-    /// Returns whose sessions these are: the configured owner, else whose the store is already, else who runs this.
+    /// Returns whose what names nobody is: the configured owner, else whose the store is already, else who runs this.
     ///
     /// # Errors
     /// When the store fails.
@@ -67,18 +67,30 @@ impl Context {
         Ok(found.unwrap_or_else(|| self.person()))
     }
 
-    /// Returns whose sessions these are, as [`Context::owner`], provided that nobody else has any here.
+    /// Returns the owner as [`Context::owner`], who adopts the rows that have none; for a daemon at its start.
     ///
     /// # Errors
-    /// When a token or an open session is somebody else's: this version cannot keep two owners apart. When the store fails.
-    pub async fn sole_owner(&self, store: &Store) -> anyhow::Result<String> {
+    /// When the store fails.
+    pub async fn settle_owner(&self, store: &Store) -> Result<String, StoreError> {
         let owner = self.owner(store).await?;
-        if let Some(other) = store.list_owners().await?.iter().find(|other| **other != owner) {
-            bail!(
-                "the store has tokens or open sessions of owner {other:?}, and this version serves one owner, here {owner:?}; see the setting `owner`"
+        let adopted = store.adopt_ownerless(&owner).await?;
+        if adopted > 0 {
+            tracing::info!(adopted, "sessions that had no owner are {owner}'s now");
+        }
+        for left in store.list_ownerless().await? {
+            tracing::warn!(
+                session_id = %left.id,
+                "a session without an owner stays so: {owner} has another one open in {}; end one of the two",
+                left.repo
             );
         }
         Ok(owner)
+    }
+
+    /// Returns a variable of this process; none when it is not set or not text.
+    #[must_use]
+    pub fn variable(&self, name: &str) -> Option<String> {
+        self.sources.env.get(name)?.to_str().map(str::to_owned)
     }
 
     /// Notes the limits that hold, for a process that sweeps: when they are not those that were used last, every session
@@ -123,7 +135,8 @@ impl Context {
 /// When the store cannot be used, or the HTTP client cannot be set up.
 pub async fn tools(config: &Config, paths: &Paths) -> anyhow::Result<Tools> {
     let store = Store::open(&paths.store_url(config)?).await?;
-    let runners = HttpRunners::new(&client_settings(&config.limits)).map_err(|why| anyhow!(why))?;
+    let roots = runner_ca(&config.server.runner_ca)?;
+    let runners = HttpRunners::trusting(&client_settings(&config.limits), &roots).map_err(|why| anyhow!(why))?;
     Ok(Tools {
         store,
         runners: Arc::new(runners),
@@ -132,6 +145,14 @@ pub async fn tools(config: &Config, paths: &Paths) -> anyhow::Result<Tools> {
         metrics: Arc::new(Metrics::default()),
         worker_id: Id::new(),
     })
+}
+
+/// Reads the certificates that runners' own ones are checked against too.
+fn runner_ca(file: &str) -> anyhow::Result<Vec<u8>> {
+    if file.is_empty() {
+        return Ok(Vec::new());
+    }
+    std::fs::read(file).with_context(|| format!("server.runner_ca: cannot read {file}"))
 }
 
 /// Returns the limits of the client under these settings.

@@ -3,6 +3,7 @@
 use anyhow::anyhow;
 
 use crate::cli::Context;
+use crate::network::reachable;
 use crate::protocol::Health;
 use crate::runner_client::{NoAnswer, Target};
 use crate::session::Runner;
@@ -15,11 +16,12 @@ use crate::verbs::once_ready;
 /// When there is no state folder to keep its secret in.
 pub(crate) fn local_runner(context: &Context, tools: &Tools) -> anyhow::Result<Runner> {
     let settings = &context.config.runner;
+    let scheme = if settings.tls_cert.is_empty() { "http" } else { "https" };
     let token_file = std::path::absolute(context.paths.runner_token_file(&context.config)?)?;
     let token_file = token_file.into_os_string().into_string();
     Ok(Runner {
         id: settings.id.clone(),
-        url: format!("http://{}", settings.listen),
+        url: format!("{scheme}://{}", reachable(settings.listen)),
         token_file: Some(token_file.map_err(|path| anyhow!("runner.token_file {} is not UTF-8", path.display()))?),
         created_at: tools.clock.now(),
         last_seen_at: None,

@@ -14,6 +14,7 @@ mod end;
 mod enrol;
 mod explain;
 mod keep;
+mod lease;
 mod listen;
 mod live;
 mod output;
@@ -113,6 +114,7 @@ async fn dispatch(context: &Context, command: Command) -> anyhow::Result<Outcome
         Command::Config(args) => config::run(context, args),
         Command::Doctor(args) => doctor::run(context, args).await,
         Command::Completions { shell } => completions::run(shell),
+        Command::OnStore(StoreCommand::Keep(args)) if args.id.is_none() => keep::in_engine(context, &args).await,
         Command::OnStore(command) => {
             let tools = context.tools().await?;
             let result = with_tools(context, &tools, command).await;
@@ -133,10 +135,13 @@ async fn with_tools(context: &Context, tools: &Tools, command: StoreCommand) -> 
         StoreCommand::Start(args) => start::run(context, tools, args).await,
         StoreCommand::Send(args) => send::run(tools, args).await,
         StoreCommand::End(args) => end::run(context, tools, args).await,
-        StoreCommand::Keep(args) => keep::run(context, tools, args).await,
+        StoreCommand::Keep(args) => match &args.id {
+            Some(id) => keep::run(context, tools, id, &args).await,
+            None => keep::in_engine(context, &args).await,
+        },
         StoreCommand::Pause(args) => pause::pause(context, tools, args).await,
         StoreCommand::Resume => pause::resume(tools).await,
         StoreCommand::Runners(args) => runners::run(tools, args).await,
-        StoreCommand::Tokens(args) => tokens::run(context, tools, args).await,
+        StoreCommand::Tokens(args) => tokens::run(tools, args).await,
     }
 }

@@ -26,11 +26,11 @@ pub(crate) async fn run(context: &Context, args: RunnerArgs) -> anyhow::Result<O
         let _ = rustix::process::setsid();
     }
     let shutdown = signals::shutdown()?;
-    let listener = listen::bind("runner.listen", context.config.runner.listen).await?;
+    let listener = listen::bind(&context.config.runner).await?;
     let settings = settings(context)?;
     let secret_file = &settings.secret_file;
     secret::ensure(secret_file).with_context(|| format!("cannot make the secret {}", secret_file.display()))?;
-    let (id, address) = (settings.runner_id.clone(), listener.local_addr()?);
+    let (id, address) = (settings.runner_id.clone(), listener.address()?);
     let runner = Runner::open(settings)?;
     tracing::info!(runner_id = %id, %address, epoch = runner.epoch(), "the runner listens");
     serve(runner, listener, shutdown).await.context("the runner cannot listen any more")?;

@@ -4,7 +4,6 @@ use anyhow::{anyhow, bail};
 use comfy_table::Cell;
 use serde_json::{Value, json};
 
-use crate::cli::Context;
 use crate::cli::args::{TokensArgs, TokensCommand};
 use crate::cli::output::{self, Outcome, cell};
 use crate::store::Token;
@@ -15,11 +14,11 @@ use crate::tools::Tools;
 ///
 /// # Errors
 /// When the wish cannot be met, or the store fails.
-pub(crate) async fn run(context: &Context, tools: &Tools, args: TokensArgs) -> anyhow::Result<Outcome> {
+pub(crate) async fn run(tools: &Tools, args: TokensArgs) -> anyhow::Result<Outcome> {
     match args.command {
         None => list(tools, args.json).await,
         Some(TokensCommand::Create { owner, scope, json }) => {
-            let secret = create(context, tools, &owner, &scope).await?;
+            let secret = create(tools, &owner, &scope).await?;
             if json || args.json {
                 output::json(&json!({ "token": secret.expose() }))?;
             } else {
@@ -37,21 +36,12 @@ pub(crate) async fn run(context: &Context, tools: &Tools, args: TokensArgs) -> a
     }
 }
 
-/// Makes a token for the one owner that this version serves, and keeps its hash.
+/// Makes a token, and keeps its hash.
 ///
 /// # Errors
-/// When another owner is named, or the store fails.
-pub(crate) async fn create(context: &Context, tools: &Tools, owner: &str, scopes: &Scopes) -> anyhow::Result<Secret> {
-    let configured = Some(context.config.owner.clone()).filter(|own| !own.is_empty());
-    let own = if configured.is_some() { configured } else { tools.store.find_owner().await? };
-    if let Some(own) = own.filter(|own| own != owner) {
-        bail!(
-            "this version serves one owner on this machine only, and that is {own:?}; name that one, or see the setting `owner`"
-        );
-    }
-    let existing = tools.store.list_tokens().await?;
-    let made = token::create(&existing, owner, scopes, tools.clock.now());
-    let (row, secret) = made.map_err(|why| anyhow!(why))?;
+/// When the owner or the scope cannot be taken, or the store fails.
+pub(crate) async fn create(tools: &Tools, owner: &str, scopes: &Scopes) -> anyhow::Result<Secret> {
+    let (row, secret) = token::create(owner, scopes, tools.clock.now()).map_err(|why| anyhow!(why))?;
     tools.store.insert_token(&row).await?;
     Ok(secret)
 }

@@ -37,32 +37,33 @@ const LOG: &str = "runner.log";
 /// again where it has no terminal; the runner follows when it is started again.
 ///
 /// # Errors
-/// When a port, the store or the runner cannot be used, or the store holds what is somebody else's.
+/// When a port, the store or the runner cannot be used.
 pub(crate) async fn run(context: &Context, args: UpArgs) -> anyhow::Result<Outcome> {
     if args.demo {
         return demo::run(args.once, signals::shutdown()?).await;
     }
     let (shutdown, hangup) = signals::of_daemon()?;
-    let listener = listen::bind("server.listen", context.config.server.listen).await?;
+    let listener = listen::bind(&context.config.server).await?;
     let tools = context.tools().await?;
-    let owner = context.sole_owner(&tools.store).await?;
+    let owner = context.settle_owner(&tools.store).await?;
     context.note_limits(&tools.store).await?;
     let local = local_runner(context, &tools)?;
-    find_or_start(context, &tools, &local).await?;
+    find_or_start(context, &tools, (&local, &owner)).await?;
     enrol(&tools, &local).await?;
     let token_file = make_token(context, &tools, &owner).await?;
     output::line(format_args!(
-        "The API answers at http://{}, its token lies in {}; runner {} is at {}.",
-        listener.local_addr()?,
+        "The API answers at {}://{}, its token lies in {}; runner {} is at {}.",
+        listener.scheme(),
+        listener.address()?,
         escape(&token_file.display().to_string()),
         local.id,
         local.url
     ))?;
-    let keeping = tools.clone();
+    let (keeping, ours) = (tools.clone(), owner.clone());
     let serving = async {
         tokio::select! {
             served = api::serve(tools, owner, listener, shutdown) => served,
-            () = keep_runner(context, &keeping, &local) => Ok(()),
+            () = keep_runner(context, &keeping, (&local, &ours)) => Ok(()),
         }
     };
     let served = reload::beside(context, &keeping, hangup, serving).await;
@@ -74,11 +75,11 @@ pub(crate) async fn run(context: &Context, args: UpArgs) -> anyhow::Result<Outco
 }
 
 /// Leaves a runner of ours that answers alone, and starts one where nothing listens.
-async fn find_or_start(context: &Context, tools: &Tools, local: &Runner) -> anyhow::Result<()> {
+async fn find_or_start(context: &Context, tools: &Tools, (local, owner): (&Runner, &str)) -> anyhow::Result<()> {
     // Made here, so that a runner can be asked before there ever was one.
     let secret_file = context.paths.runner_token_file(&context.config)?;
     secret::ensure(&secret_file).with_context(|| format!("cannot make the secret {}", secret_file.display()))?;
-    match timeout(READY, until_ready(context, tools, local)).await {
+    match timeout(READY, until_ready(context, tools, (local, owner))).await {
         Ok(ready) => ready,
         Err(_) => {
             let log = context.paths.state_dir()?.join(LOG);
@@ -88,7 +89,7 @@ async fn find_or_start(context: &Context, tools: &Tools, local: &Runner) -> anyh
 }
 
 /// Asks until the runner is ready, and starts it once when nothing listens.
-async fn until_ready(context: &Context, tools: &Tools, local: &Runner) -> anyhow::Result<()> {
+async fn until_ready(context: &Context, tools: &Tools, (local, owner): (&Runner, &str)) -> anyhow::Result<()> {
     let mut started: Option<(Child, PathBuf)> = None;
     loop {
         match (health(tools, local).await, &mut started) {
@@ -100,7 +101,7 @@ async fn until_ready(context: &Context, tools: &Tools, local: &Runner) -> anyhow
                 return Ok(());
             }
             (Ok(_), _) => {}
-            (Err(NoAnswer::Unconnected(_)), None) => started = Some(start(context).await?),
+            (Err(NoAnswer::Unconnected(_)), None) => started = Some(start(context, owner).await?),
             (Err(NoAnswer::Unconnected(_)), Some((child, log))) => check(child, log)?,
             (Err(why), _) => bail!(
                 "what answers at {} is not this machine's runner {}: {}; stop it, or set runner.listen to another port",
@@ -136,13 +137,13 @@ fn watch(started: Option<(Child, PathBuf)>) {
 }
 
 /// Starts the runner again whenever nothing listens in its place; its engines have outlived it.
-async fn keep_runner(context: &Context, tools: &Tools, local: &Runner) {
+async fn keep_runner(context: &Context, tools: &Tools, (local, owner): (&Runner, &str)) {
     loop {
         tokio::time::sleep(LOOK_AGAIN).await;
         if !matches!(health(tools, local).await, Err(NoAnswer::Unconnected(_))) {
             continue;
         }
-        match find_or_start(context, tools, local).await {
+        match find_or_start(context, tools, (local, owner)).await {
             Ok(()) => tracing::info!(runner_id = %local.id, "the runner was gone and is there again"),
             Err(error) => {
                 tracing::error!(%error, "the runner is gone and cannot be started again; trying again");
@@ -152,8 +153,9 @@ async fn keep_runner(context: &Context, tools: &Tools, local: &Runner) {
     }
 }
 
-/// Starts `sexton runner` with the same settings, in a session of its own.
-async fn start(context: &Context) -> anyhow::Result<(Child, PathBuf)> {
+/// Starts `sexton runner` with the same settings, in a session of its own. What it finds without an owner is adopted on both
+/// sides by the same one, whom the store may have known and the settings need not.
+async fn start(context: &Context, owner: &str) -> anyhow::Result<(Child, PathBuf)> {
     let folder = context.paths.state_dir()?;
     tokio::fs::create_dir_all(&folder).await.with_context(|| format!("cannot make {}", folder.display()))?;
     let path = folder.join(LOG);
@@ -164,6 +166,7 @@ async fn start(context: &Context) -> anyhow::Result<(Child, PathBuf)> {
     if let Some(file) = &context.file {
         command.arg("--config").arg(std::path::absolute(file)?);
     }
+    command.env("SEXTON_OWNER", owner);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::from(log));
     let child = command.spawn().context("cannot start the runner")?;
     Ok((child, path))
@@ -192,7 +195,7 @@ async fn make_token(context: &Context, tools: &Tools, owner: &str) -> anyhow::Re
         return Ok(file);
     }
     let scopes = "admin".parse().map_err(|why: String| anyhow::anyhow!(why))?;
-    let made = tokens::create(context, tools, owner, &scopes).await?;
+    let made = tokens::create(tools, owner, &scopes).await?;
     secret::write(&file, made.expose()).with_context(unusable)?;
     Ok(file)
 }

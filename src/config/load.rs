@@ -22,8 +22,7 @@ use crate::protocol::variable;
 const PREFIX: &str = "SEXTON_";
 
 /// Variables that are Sexton's own and no settings.
-const NO_SETTINGS: [&str; 6] =
-    ["SEXTON_CONFIG", "SEXTON_REQUIRE", "SEXTON_TOKEN", "SEXTON_FUZZ_CASES", "SEXTON_LOG", "SEXTON_CGROUP"];
+const NO_SETTINGS: [&str; 5] = ["SEXTON_CONFIG", "SEXTON_REQUIRE", "SEXTON_FUZZ_CASES", "SEXTON_LOG", "SEXTON_CGROUP"];
 
 /// Where settings come from, beside the shipped file.
 #[derive(Debug, Clone, Default)]

@@ -75,6 +75,28 @@ pub struct StoreConfig {
 pub struct ServerConfig {
     /// Address and port of the API.
     pub listen: std::net::SocketAddr,
+    /// Names under which it may be called.
+    pub hosts: Vec<String>,
+    /// Its certificate; empty means that it speaks without TLS.
+    pub tls_cert: String,
+    /// The key of that certificate.
+    pub tls_key: String,
+    /// Where engines find it; empty means at the address that it listens on.
+    pub url: String,
+    /// Certificates that runners' own ones are checked against too.
+    pub runner_ca: String,
+}
+
+impl ServerConfig {
+    /// Returns where engines find the API; none when nobody can tell beforehand, since any free port is taken.
+    #[must_use]
+    pub fn api_url(&self) -> Option<String> {
+        if !self.url.is_empty() {
+            return Some(self.url.trim_end_matches('/').to_owned());
+        }
+        let scheme = if self.tls_cert.is_empty() { "http" } else { "https" };
+        (self.listen.port() != 0).then(|| format!("{scheme}://{}", crate::network::reachable(self.listen)))
+    }
 }
 
 /// `[runner]`
@@ -83,6 +105,12 @@ pub struct ServerConfig {
 pub struct RunnerConfig {
     /// Address and port of the runner.
     pub listen: std::net::SocketAddr,
+    /// Names under which it may be asked.
+    pub hosts: Vec<String>,
+    /// Its certificate; empty means that it speaks without TLS.
+    pub tls_cert: String,
+    /// The key of that certificate.
+    pub tls_key: String,
     /// The name it is enrolled under and answers with.
     pub id: crate::session::Id,
     /// Where it keeps its records; empty means the folder in the state folder.

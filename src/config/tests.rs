@@ -264,7 +264,7 @@ fn an_unknown_variable_is_refused_with_the_nearest_one() {
 
 #[test]
 fn variables_of_other_kinds_are_no_settings() {
-    let names = ["REQUIRE", "SESSION_ID", "RUNNER_ID", "TOKEN", "FUZZ_CASES", "TEST_KILLS"];
+    let names = ["REQUIRE", "SESSION_ID", "RUNNER_ID", "TOKEN", "URL", "FUZZ_CASES", "TEST_KILLS"];
     for name in names.map(|name| format!("SEXTON_{name}")) {
         assert_eq!(variable(&[(&name, "x")]), Ok(Config::defaults()), "{name}");
     }

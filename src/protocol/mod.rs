@@ -29,8 +29,12 @@ pub mod variable {
     pub const RUNNER_ID: &str = "SEXTON_RUNNER_ID";
     /// The mark of the runner's state folder.
     pub const RUNNER_MARK: &str = "SEXTON_RUNNER_MARK";
+    /// A token of the worker's API that can only keep this session; it comes with the start.
+    pub const TOKEN: &str = "SEXTON_TOKEN";
+    /// Where the worker's API is; it comes with the start.
+    pub const URL: &str = "SEXTON_URL";
     /// All of them.
-    pub const ALL: [&str; 3] = [SESSION_ID, RUNNER_ID, RUNNER_MARK];
+    pub const ALL: [&str; 5] = [SESSION_ID, RUNNER_ID, RUNNER_MARK, TOKEN, URL];
 }
 
 /// Paths of the routes, so that client and server cannot disagree.

@@ -1,6 +1,7 @@
 //! The remaining bodies of `/coding`: who answers, start, message, touch, forget, health, failure.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -45,8 +46,8 @@ pub struct Health {
     pub troubles: Vec<String>,
 }
 
-/// `POST /coding/start`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// `POST /coding/start`. Its `Debug` names the variables and shows none of their values.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StartRequest {
     /// The session that the engine is for.
     pub session_id: Id,
@@ -69,6 +70,22 @@ pub struct StartRequest {
     /// The engine's own id of a conversation to resume.
     #[serde(default)]
     pub engine_session_id: Option<String>,
+}
+
+impl fmt::Debug for StartRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { session_id, generation, engine, cwd, args, env, owner_id, engine_session_id } = self;
+        f.debug_struct("StartRequest")
+            .field("session_id", session_id)
+            .field("generation", generation)
+            .field("engine", engine)
+            .field("cwd", cwd)
+            .field("args", args)
+            .field("env", &env.keys())
+            .field("owner_id", owner_id)
+            .field("engine_session_id", engine_session_id)
+            .finish()
+    }
 }
 
 /// A successful answer about one session: to start, messages, touch and forget.

@@ -1,4 +1,4 @@
-//! Who may ask: only callers on this machine that show the runner's secret.
+//! Who may ask: only callers that show the runner's secret, under a name of the runner's, and no browser.
 
 use std::path::Path;
 
@@ -9,13 +9,14 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use subtle::ConstantTimeEq;
 
+use crate::network::Names;
 use crate::runner::Runner;
 use crate::runner::http::Refused;
 use crate::runner::refusal::Refusal;
 
 /// Lets a request through, or refuses it: first by where it was sent to, then by its token.
-pub(crate) async fn check(State(runner): State<Runner>, request: Request, next: Next) -> Response {
-    match checked(&runner, request.headers()).await {
+pub(crate) async fn check(State((runner, names)): State<(Runner, Names)>, request: Request, next: Next) -> Response {
+    match checked(&runner, &names, request.headers()).await {
         Ok(()) => {
             runner.hears();
             next.run(request).await
@@ -24,21 +25,24 @@ pub(crate) async fn check(State(runner): State<Runner>, request: Request, next: 
     }
 }
 
-async fn checked(runner: &Runner, headers: &HeaderMap) -> Result<(), Refusal> {
-    check_host(headers)?;
+async fn checked(runner: &Runner, names: &Names, headers: &HeaderMap) -> Result<(), Refusal> {
+    check_host(names, headers)?;
     let path = &runner.settings().secret_file;
     let secret = tokio::fs::read_to_string(path).await.unwrap_or_default();
     check_token(path, secret.trim(), headers)
 }
 
-/// A page in a browser can be made to ask a local address, but not under a local name, nor without its origin.
-fn check_host(headers: &HeaderMap) -> Result<(), Refusal> {
+/// A page in a browser can be made to ask any address, but not under a name of the runner's, nor without its origin.
+fn check_host(names: &Names, headers: &HeaderMap) -> Result<(), Refusal> {
     let refused = |message| Err(Refusal::new(StatusCode::FORBIDDEN, "bad_request", message));
     if headers.contains_key(ORIGIN) {
         return refused("a runner answers no browser");
     }
     let host = headers.get(HOST).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    if is_loopback(host) { Ok(()) } else { refused("the Host header names no loopback address") }
+    if is_loopback(host) || names.know(host) {
+        return Ok(());
+    }
+    refused("the Host header names no loopback address, nor a name that the runner is called by: see runner.hosts")
 }
 
 fn is_loopback(host: &str) -> bool {

@@ -13,6 +13,7 @@ use axum::{Json, Router, middleware};
 use serde::de::DeserializeOwned;
 use tower_http::catch_panic::CatchPanicLayer;
 
+use crate::network::Names;
 use crate::protocol::{
     EndOutcome, EndRequest, EventsRequest, FindRequest, ForgetRequest, ListRequest, MessageRequest, SessionRequest,
     StartRequest, TouchRequest, path,
@@ -24,7 +25,7 @@ use crate::runner::{Runner, auth};
 const BODY_MOST: usize = 8 * 1024 * 1024;
 
 /// Makes the router.
-pub(crate) fn router(runner: Runner) -> Router {
+pub(crate) fn router(runner: Runner, names: Names) -> Router {
     let panicking = runner.clone();
     Router::new()
         .route(path::HEALTH, get(health))
@@ -40,7 +41,7 @@ pub(crate) fn router(runner: Runner) -> Router {
         .route(path::FIND, get(find))
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
-        .layer(middleware::from_fn_with_state(runner.clone(), auth::check))
+        .layer(middleware::from_fn_with_state((runner.clone(), names), auth::check))
         .layer(DefaultBodyLimit::max(BODY_MOST))
         .layer(CatchPanicLayer::custom(move |_: Box<dyn Any + Send>| {
             Refused(panicking.clone(), Refusal::internal("the runner hit a fault of its own")).into_response()
@@ -213,7 +214,8 @@ mod tests {
     async fn asked(runner: &Runner, method: &str, path: &str, body: Value) -> (StatusCode, Value) {
         let request = Request::builder().method(method).uri(path).header("Host", "localhost");
         let request = request.header("Authorization", "Bearer s").body(Bytes::from(body.to_string())).unwrap();
-        let answer = router(runner.clone()).oneshot(request).await.unwrap();
+        let names = Names::new("127.0.0.1:7118".parse().unwrap(), &[], false);
+        let answer = router(runner.clone(), names).oneshot(request).await.unwrap();
         let status = answer.status();
         let bytes = axum::body::to_bytes(answer.into_body(), 1 << 20).await.unwrap();
         (status, serde_json::from_slice(&bytes).unwrap())

@@ -53,7 +53,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::serve::ListenerExt;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -62,6 +62,7 @@ pub use error::OpenError;
 pub use settings::{CgroupChoice, EngineSpec, Settings, StreamLimits};
 pub use shim::wire::{Containment, StopGraces};
 
+use crate::network::{Listener, tcp};
 use crate::protocol::{Origin, PROTOCOL};
 use crate::runner::engine::{Engine, is_for};
 use crate::runner::heard::Heard;
@@ -197,7 +198,9 @@ impl Known {
 ///
 /// # Errors
 /// When the listener fails.
-pub async fn serve(runner: Runner, listener: TcpListener, shutdown: CancellationToken) -> std::io::Result<()> {
+pub async fn serve(runner: Runner, listener: impl Into<Listener>, shutdown: CancellationToken) -> std::io::Result<()> {
+    let listener: Listener = listener.into();
+    let names = listener.names()?;
     let recovering = tokio::spawn({
         let (runner, shutdown) = (runner.clone(), shutdown.clone());
         async move { runner.recover(&shutdown).await }
@@ -208,8 +211,8 @@ pub async fn serve(runner: Runner, listener: TcpListener, shutdown: Cancellation
     });
     let asked = shutdown.clone();
     let most = runner.settings().streams.silent_most;
-    let listener = listener.tap_io(move |stream| bound_silence(stream, most));
-    let server = axum::serve(listener, http::router(runner.clone()))
+    let listener = listener.tap_io(move |stream| bound_silence(tcp(stream), most));
+    let server = axum::serve(listener, http::router(runner.clone(), names))
         .with_graceful_shutdown(async move { asked.cancelled().await })
         .into_future();
     let server = tokio::spawn(server);
@@ -230,7 +233,7 @@ pub async fn serve(runner: Runner, listener: TcpListener, shutdown: Cancellation
 }
 
 /// Gives up a client that the network does not reach any more, such as a machine whose battery died.
-fn bound_silence(stream: &mut TcpStream, most: Duration) {
+fn bound_silence(stream: &TcpStream, most: Duration) {
     // Without it the kernel gives up as well, only much later.
     let most = u32::try_from(most.as_millis()).unwrap_or(u32::MAX);
     let _ = rustix::net::sockopt::set_tcp_user_timeout(stream, most);

@@ -108,7 +108,12 @@ impl Exchange {
     async fn read(&self, mut response: Response) -> Result<Reply, NoAnswer> {
         let status = response.status().as_u16();
         if matches!(status, 401 | 403) {
-            return Err(NoAnswer::Unauthorised(format!("the runner refuses the secret, with status {status}")));
+            let what = if status == 403 {
+                "the name in its URL (see runner.hosts there), or the secret"
+            } else {
+                "the secret"
+            };
+            return Err(NoAnswer::Unauthorised(format!("the runner refuses {what}, with status {status}")));
         }
         let header = |name: HeaderName| {
             response.headers().get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())

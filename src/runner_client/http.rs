@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use reqwest::Certificate;
 use reqwest::redirect::Policy;
 use serde::Serialize;
 
@@ -51,9 +52,19 @@ impl HttpRunners {
     /// # Errors
     /// One sentence, when the HTTP library cannot be set up.
     pub fn new(settings: &ClientSettings) -> Result<Self, String> {
+        Self::trusting(settings, &[])
+    }
+
+    /// Makes the client, which also believes runners that show one of the certificates in `roots` (PEM, any number), or one
+    /// that these vouch for.
+    ///
+    /// # Errors
+    /// One sentence, when the HTTP library cannot be set up, or `roots` is not empty and holds no certificate.
+    pub fn trusting(settings: &ClientSettings, roots: &[u8]) -> Result<Self, String> {
         // A second installation is refused, and then the first one serves.
         drop(rustls::crypto::ring::default_provider().install_default());
         let connect_timeout = settings.connect_timeout.as_std();
+        let roots = certificates(roots)?;
         let builder = || {
             reqwest::Client::builder()
                 .user_agent(concat!("sexton/", env!("CARGO_PKG_VERSION")))
@@ -66,8 +77,9 @@ impl HttpRunners {
                 .tcp_keepalive(Duration::from_secs(30))
         };
         let client = builder()
+            .tls_certs_merge(roots.clone())
             .build()
-            .or_else(|_| builder().tls_certs_only([]).build())
+            .or_else(|_| builder().tls_certs_only(roots).build())
             .map_err(|error| format!("the HTTP client cannot be set up: {}", reach::root(&error)))?;
         let exchange = Exchange { client, connect_timeout, response_bytes: settings.response_bytes };
         Ok(Self { exchange, timeout: settings.timeout.as_std(), end_timeout: settings.end_timeout.as_std() })
@@ -189,6 +201,11 @@ impl RunnerApi for HttpRunners {
         }
         .boxed()
     }
+}
+
+fn certificates(pem: &[u8]) -> Result<Vec<Certificate>, String> {
+    let read = Certificate::from_pem_bundle(pem).ok().filter(|read| pem.is_empty() || !read.is_empty());
+    read.ok_or_else(|| "the certificates for runners (server.runner_ca) are none in PEM".to_owned())
 }
 
 /// Writes a request as the query of a path.

@@ -7,6 +7,19 @@ use crate::store::timeline::insert_entry;
 use crate::store::{Conn, Store, StoreError};
 use crate::time::UtcMs;
 
+/// Keeps an open session, on a further condition.
+macro_rules! keep_sql {
+    ($condition:literal) => {
+        concat!(
+            "UPDATE sessions SET keep_until = $2, keep_reason = $3, updated_at = $4,
+                 last_activity_at = CASE WHEN last_activity_at > $4 THEN last_activity_at ELSE $4 END,
+                 last_activity_kind = 'keep', next_check_at = NULL, check_delay_ms = NULL
+             WHERE id = $1 AND status <> 'ended'",
+            $condition
+        )
+    };
+}
+
 /// What came of claiming the right to drive a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Claim {
@@ -31,7 +44,7 @@ impl Store {
     /// When the store fails.
     pub async fn keep_session(&self, id: &Id, until: UtcMs, reason: &str, at: UtcMs) -> Result<bool, StoreError> {
         let mut tx = self.begin().await?;
-        let kept = keep(&mut tx, id, (until, reason), at).await.at(self)?;
+        let kept = keep(&mut tx, keep_sql!(""), id, (until, reason, at)).await.at(self)?;
         tx.commit().await.at(self)?;
         Ok(kept)
     }
@@ -49,7 +62,29 @@ impl Store {
         entry: &NewEntry,
     ) -> Result<bool, StoreError> {
         let mut tx = self.begin().await?;
-        if !keep(&mut tx, id, (until, reason), at).await.at(self)? {
+        if !keep(&mut tx, keep_sql!(""), id, (until, reason, at)).await.at(self)? {
+            return Ok(false);
+        }
+        insert_entry(&mut tx, entry).await.at(self)?;
+        tx.commit().await.at(self)?;
+        Ok(true)
+    }
+
+    /// As [`Store::keep_and_tell`], but only forward: false, and nothing was written, also where the session is kept as long
+    /// or longer already.
+    ///
+    /// # Errors
+    /// When the store fails; then nothing was written.
+    pub async fn extend_and_tell(
+        &self,
+        id: &Id,
+        (until, reason): (UtcMs, &str),
+        at: UtcMs,
+        entry: &NewEntry,
+    ) -> Result<bool, StoreError> {
+        let mut tx = self.begin().await?;
+        let sql = keep_sql!(" AND (keep_until IS NULL OR keep_until < $2)");
+        if !keep(&mut tx, sql, id, (until, reason, at)).await.at(self)? {
             return Ok(false);
         }
         insert_entry(&mut tx, entry).await.at(self)?;
@@ -99,11 +134,12 @@ impl Store {
     }
 }
 
-async fn keep(tx: &mut Conn, id: &Id, (until, reason): (UtcMs, &str), at: UtcMs) -> Result<bool, sqlx::Error> {
-    let sql = "UPDATE sessions SET keep_until = $2, keep_reason = $3, updated_at = $4,
-                   last_activity_at = CASE WHEN last_activity_at > $4 THEN last_activity_at ELSE $4 END,
-                   last_activity_kind = 'keep', next_check_at = NULL, check_delay_ms = NULL
-               WHERE id = $1 AND status <> 'ended'";
+async fn keep(
+    tx: &mut Conn,
+    sql: &'static str,
+    id: &Id,
+    (until, reason, at): (UtcMs, &str, UtcMs),
+) -> Result<bool, sqlx::Error> {
     let query = sqlx::query(sql).bind(id.as_str()).bind(until.0).bind(reason.to_owned()).bind(at.0);
     Ok(query.execute(tx).await?.rows_affected() == 1)
 }

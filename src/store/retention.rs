@@ -29,7 +29,7 @@ pub struct Protected<'a> {
 /// How much was forgotten.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Pruned {
-    /// Ended rows, with their runs.
+    /// Ended rows, with their runs and the tokens of their engines.
     pub sessions: u64,
     /// Timeline entries.
     pub entries: u64,
@@ -93,6 +93,9 @@ impl Store {
         let count = query.execute(&mut *tx).await.at(self)?.rows_affected();
         let sql = "DELETE FROM runs WHERE session_id IN (SELECT value FROM json_each($1))
                        AND NOT EXISTS (SELECT 1 FROM sessions WHERE sessions.id = runs.session_id)";
+        sqlx::query(sql).bind(&ids).execute(&mut *tx).await.at(self)?;
+        let sql = "DELETE FROM tokens WHERE session_id IN (SELECT value FROM json_each($1))
+                       AND NOT EXISTS (SELECT 1 FROM sessions WHERE sessions.id = tokens.session_id)";
         sqlx::query(sql).bind(&ids).execute(&mut *tx).await.at(self)?;
         tx.commit().await.at(self)?;
         Ok(count)

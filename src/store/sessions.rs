@@ -217,6 +217,19 @@ impl Store {
         let query = sqlx::query(sql).bind(owner.to_owned());
         Ok(query.execute(self.writer()).await.at(self)?.rows_affected())
     }
+
+    /// Lists the open rows without an owner.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn list_ownerless(&self) -> Result<Vec<Session>, StoreError> {
+        let sql = concat!(
+            "SELECT ",
+            session_columns!(),
+            " FROM sessions WHERE owner_id IS NULL AND status <> 'ended' ORDER BY id"
+        );
+        self.read_all(sqlx::query_as::<_, SessionRow>(sql).fetch_all(self.reader()).await)
+    }
 }
 
 type SessionQuery = sqlx::query::QueryAs<'static, Sqlite, SessionRow, sqlx::sqlite::SqliteArguments>;

@@ -1,4 +1,4 @@
-//! API tokens: only their hashes are kept.
+//! API tokens: only their hashes are kept. Those of people and hosts are listed; those of engines come and go with starts.
 
 use sqlx::FromRow;
 
@@ -24,6 +24,9 @@ pub struct Token {
     pub created_at: UtcMs,
     /// When it was revoked.
     pub revoked_at: Option<UtcMs>,
+    /// The session whose engine has it, and which start of it: it can keep that one and nothing else.
+    #[serde(skip)]
+    pub lease: Option<(Id, i64)>,
 }
 
 #[derive(FromRow)]
@@ -34,6 +37,15 @@ struct TokenRow {
     scope: String,
     created_at: i64,
     revoked_at: Option<i64>,
+    session_id: Option<String>,
+    generation: Option<i64>,
+}
+
+/// The columns of [`TokenRow`], and which tokens are people's and hosts'.
+macro_rules! select_tokens {
+    ($rest:literal) => {
+        concat!("SELECT id, hash, owner_id, scope, created_at, revoked_at, session_id, generation FROM tokens ", $rest)
+    };
 }
 
 impl Plain for TokenRow {
@@ -47,27 +59,40 @@ impl Plain for TokenRow {
             scope: self.scope,
             created_at: UtcMs(self.created_at),
             revoked_at: self.revoked_at.map(UtcMs),
+            lease: match (self.session_id, self.generation) {
+                (Some(session), generation) => Some((session.parse().map_err(BadRow)?, generation.unwrap_or(0))),
+                (None, _) => None,
+            },
         })
     }
 }
 
 impl Store {
-    /// Inserts a token.
+    /// Inserts a token. One of a session's engine revokes, in the same transaction, those of the session's earlier starts.
     ///
     /// # Errors
     /// When the store fails, or has that id or hash already.
     pub async fn insert_token(&self, token: &Token) -> Result<(), StoreError> {
-        let sql = "INSERT INTO tokens (id, hash, owner_id, scope, created_at, revoked_at)
-                   VALUES ($1, $2, $3, $4, $5, $6)";
+        let mut tx = self.begin().await?;
+        if let Some((session, generation)) = &token.lease {
+            let sql = "UPDATE tokens SET revoked_at = $3
+                       WHERE session_id = $1 AND generation < $2 AND revoked_at IS NULL";
+            let query = sqlx::query(sql).bind(session.as_str()).bind(*generation).bind(token.created_at.0);
+            query.execute(&mut *tx).await.at(self)?;
+        }
+        let sql = "INSERT INTO tokens (id, hash, owner_id, scope, created_at, revoked_at, session_id, generation)
+                   VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
         let query = sqlx::query(sql)
             .bind(token.id.as_str())
             .bind(&token.hash)
             .bind(&token.owner_id)
             .bind(&token.scope)
             .bind(token.created_at.0)
-            .bind(token.revoked_at.map(|t| t.0));
-        query.execute(self.writer()).await.at(self)?;
-        Ok(())
+            .bind(token.revoked_at.map(|t| t.0))
+            .bind(token.lease.as_ref().map(|(session, _)| session.as_str()))
+            .bind(token.lease.as_ref().map(|(_, generation)| *generation));
+        query.execute(&mut *tx).await.at(self)?;
+        tx.commit().await.at(self)
     }
 
     /// Finds the token with that hash, unless it is revoked.
@@ -75,26 +100,25 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub async fn find_token(&self, hash: &str) -> Result<Option<Token>, StoreError> {
-        let sql = "SELECT id, hash, owner_id, scope, created_at, revoked_at FROM tokens
-                   WHERE hash = $1 AND revoked_at IS NULL";
+        let sql = select_tokens!("WHERE hash = $1 AND revoked_at IS NULL");
         self.read_one(sqlx::query_as::<_, TokenRow>(sql).bind(hash).fetch_optional(self.reader()).await)
     }
 
-    /// Lists all tokens, revoked ones included, in the order of their making.
+    /// Lists the tokens of people and hosts, revoked ones included, in the order of their making.
     ///
     /// # Errors
     /// When the store fails.
     pub async fn list_tokens(&self) -> Result<Vec<Token>, StoreError> {
-        let sql = "SELECT id, hash, owner_id, scope, created_at, revoked_at FROM tokens ORDER BY created_at, id";
+        let sql = select_tokens!("WHERE session_id IS NULL ORDER BY created_at, id");
         self.read_all(sqlx::query_as::<_, TokenRow>(sql).fetch_all(self.reader()).await)
     }
 
-    /// Counts the tokens that are not revoked.
+    /// Counts the tokens of people and hosts that are not revoked.
     ///
     /// # Errors
     /// When the store fails.
     pub async fn count_tokens(&self) -> Result<u64, StoreError> {
-        let sql = "SELECT count(*) FROM tokens WHERE revoked_at IS NULL";
+        let sql = "SELECT count(*) FROM tokens WHERE revoked_at IS NULL AND session_id IS NULL";
         let count: i64 = sqlx::query_scalar(sql).fetch_one(self.reader()).await.at(self)?;
         Ok(count.unsigned_abs())
     }
@@ -104,20 +128,21 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub async fn list_owners(&self) -> Result<Vec<String>, StoreError> {
-        let sql = "SELECT owner_id FROM tokens WHERE revoked_at IS NULL
+        let sql = "SELECT owner_id FROM tokens WHERE revoked_at IS NULL AND session_id IS NULL
                    UNION SELECT owner_id FROM sessions WHERE status <> 'ended' AND owner_id IS NOT NULL
                    ORDER BY owner_id";
         sqlx::query_scalar(sql).fetch_all(self.reader()).await.at(self)
     }
 
-    /// Finds whose store this is: the owner of a token that is not revoked, else of an open session, else of any; none when
-    /// it is nobody's yet.
+    /// Finds whose what names nobody is: the owner of the oldest token that is not revoked, so that further owners change
+    /// nothing, else of an open session, else of any; none when the store is nobody's yet.
     ///
     /// # Errors
     /// When the store fails.
     pub async fn find_owner(&self) -> Result<Option<String>, StoreError> {
         let sql = "SELECT owner_id FROM (
-                SELECT 1 AS place, owner_id FROM tokens WHERE revoked_at IS NULL
+                SELECT 1 AS place, (SELECT owner_id FROM tokens WHERE revoked_at IS NULL AND session_id IS NULL
+                                    ORDER BY created_at, id LIMIT 1) AS owner_id
                 UNION ALL SELECT 2, (SELECT min(owner_id) FROM sessions WHERE status <> 'ended')
                 UNION ALL SELECT 3, (SELECT min(owner_id) FROM sessions WHERE owner_id IS NOT NULL)) AS owners
             WHERE owner_id IS NOT NULL ORDER BY place LIMIT 1";

@@ -258,10 +258,14 @@ pub fn imported(session: &Session, actor: &Actor, now: UtcMs) -> NewEntry {
     NewEntry { kind: EntryKind::Imported, ..entry(session, message, evidence(Grounds::of(session), actor), actor, now) }
 }
 
-/// Tells that somebody asked to keep the session.
+/// The name of a session's own engine, where it acts for itself.
+pub const AGENT: &str = "agent";
+
+/// Tells that somebody asked to keep the session: a person, or the engine itself.
 #[must_use]
 pub fn kept((session, until): (&Session, UtcMs), because: &str, actor: &Actor, now: UtcMs) -> NewEntry {
-    let message = format!("{} keeps it until {until}: {because}", actor.name);
+    let who = if actor.name == AGENT { "The agent itself" } else { &actor.name };
+    let message = format!("{who} keeps it until {until}: {because}");
     let mut evidence = evidence(Grounds::of(session), actor);
     evidence.insert("keep_until".into(), json!(until));
     NewEntry { kind: EntryKind::Kept, ..entry(session, message, evidence, actor, now) }

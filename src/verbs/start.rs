@@ -8,6 +8,7 @@ use crate::store::{Close, Guard, Inserted};
 use crate::time::UtcMs;
 use crate::timeline::{self, Actor};
 use crate::tools::Tools;
+use crate::verbs::lease::environment;
 use crate::verbs::{VerbError, close_if_ended, find_open, not_held, once_ready, runner_of};
 use crate::verdict::Verdict;
 
@@ -110,7 +111,7 @@ async fn launch(
     (session, actor): (&Session, &Actor),
     wish: &StartWish,
 ) -> Result<Started, VerbError> {
-    let request = request(session, wish);
+    let request = StartRequest { env: environment(tools, session).await?, ..request(session, wish) };
     // A row in `starting` is left alone for longer than this waits.
     let why = match once_ready(tools, target, || tools.runners.start(target, &request)).await {
         Ok(SessionReply::Done(engine)) => return opened(tools, session, engine.as_deref()).await,

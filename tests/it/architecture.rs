@@ -17,7 +17,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("report", &["session", "time", "verdict", "words"]),
     ("protocol", &["session", "time", "words"]),
     // The settings are plain data too, but for the one file that reads them.
-    ("config", &["cron", "protocol", "session", "time"]),
+    ("network", &[]),
+    ("config", &["cron", "network", "protocol", "session", "time"]),
     ("policy", &["config", "protocol", "session", "time", "verdict"]),
     ("timeline", &["entry", "policy", "protocol", "session", "time", "verdict"]),
     // What touches the world. Rows and runners know neither each other nor a rule.
@@ -27,16 +28,16 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("store", &["entry", "protocol", "session", "time", "verdict", "words"]),
     ("runner_client", &["protocol", "session", "time"]),
     // The daemon that owns engines shares only the wire, the rule about engines and plain data with the rest.
-    ("runner", &["clock", "memory", "policy", "protocol", "session", "time", "verdict", "words"]),
+    ("runner", &["clock", "memory", "network", "policy", "protocol", "session", "time", "verdict", "words"]),
     // Where rows, runners and rules meet.
     ("metrics", &["report", "time"]),
     ("tools", &["clock", "config", "metrics", "runner_client", "session", "store"]),
     ("activity", &["protocol", "runner_client", "session", "store", "time", "tools"]),
     ("connectivity", &["protocol", "report", "runner_client", "session", "store", "time", "tools", "words"]),
     ("sweep", SWEEP),
+    ("token", &["session", "store", "time", "words"]),
     ("verbs", VERBS),
     ("schedule", &["clock", "config", "cron", "telemetry", "time", "words"]),
-    ("token", &["session", "store", "time", "words"]),
     ("worker", WORKER),
     ("api", API),
 ];
@@ -58,8 +59,19 @@ const SWEEP: &[&str] = &[
     "verdict",
 ];
 
-const VERBS: &[&str] =
-    &["activity", "policy", "protocol", "runner_client", "session", "store", "time", "timeline", "tools", "verdict"];
+const VERBS: &[&str] = &[
+    "activity",
+    "policy",
+    "protocol",
+    "runner_client",
+    "session",
+    "store",
+    "time",
+    "timeline",
+    "token",
+    "tools",
+    "verdict",
+];
 
 const WORKER: &[&str] = &["activity", "report", "schedule", "session", "store", "sweep", "telemetry", "time", "tools"];
 
@@ -68,6 +80,7 @@ const API: &[&str] = &[
     "config",
     "connectivity",
     "entry",
+    "network",
     "protocol",
     "report",
     "runner_client",
@@ -226,6 +239,25 @@ fn paths_in_the_code_go_through_the_root() {
                     source.path.display()
                 ));
             }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// What asks others over HTTP: the client of runners, the bridge to a server of OpenCode, and an agent that asks the worker.
+const HTTP_CLIENTS: &[&str] = &["runner_client/", "runner/bridge/", "cli/lease.rs"];
+
+#[test]
+fn only_named_files_ask_over_http() {
+    let mut faults = Vec::new();
+    for source in sources() {
+        let path = source.path.display().to_string();
+        if HTTP_CLIENTS.iter().any(|client| path.starts_with(client)) {
+            continue;
+        }
+        for (number, _) in source.lines.iter().filter(|(_, line)| line.contains("reqwest::")) {
+            faults
+                .push(format!("src/{path}:{number}: runner_client/ speaks with runners; another client is named here"));
         }
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));

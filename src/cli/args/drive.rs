@@ -45,8 +45,8 @@ pub struct EndArgs {
 /// `sexton keep`
 #[derive(Debug, Args)]
 pub struct KeepArgs {
-    /// The session
-    pub id: Id,
+    /// The session [default: the one whose engine this runs in]
+    pub id: Option<Id>,
     /// For how long, such as 12h
     #[arg(long = "for", value_name = "TIME", value_parser = span)]
     pub time: Span,

@@ -35,6 +35,9 @@ pub struct SessionsArgs {
     /// Ended ones too
     #[arg(long)]
     pub all: bool,
+    /// Only this owner's [default: those of all]
+    #[arg(long, value_name = "NAME")]
+    pub owner: Option<String>,
     /// At most this many
     #[arg(long, default_value_t = 200, value_name = "N")]
     pub limit: u32,

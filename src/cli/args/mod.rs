@@ -111,7 +111,12 @@ pub enum StoreCommand {
     /// the session stays open.
     End(EndArgs),
     /// Keep a session from being reaped, until a time
-    #[command(after_help = "Example:\n  sexton keep ID --for 12h --because 'demo at ten'")]
+    ///
+    /// An agent that runs this leaves the session out: it keeps its own, for a day at most at once, and never shorter than
+    /// somebody else keeps it.
+    #[command(
+        after_help = "Examples:\n  sexton keep ID --for 12h --because 'demo at ten'\n  sexton keep --for 2h --because 'long build'"
+    )]
     Keep(KeepArgs),
     /// Pause the reaper: passes decide and report, and act on nothing
     Pause(WhyArgs),

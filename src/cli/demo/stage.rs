@@ -135,7 +135,7 @@ fn plain_tools(store: Store) -> anyhow::Result<Tools> {
 /// Makes the token that the welcome shows.
 async fn make_token(tools: &Tools) -> anyhow::Result<String> {
     let scopes = "admin".parse().map_err(|why: String| anyhow!(why))?;
-    let (row, secret) = token::create(&[], OWNER, &scopes, tools.clock.now()).map_err(|why| anyhow!(why))?;
+    let (row, secret) = token::create(OWNER, &scopes, tools.clock.now()).map_err(|why| anyhow!(why))?;
     tools.store.insert_token(&row).await?;
     Ok(secret.expose().to_owned())
 }

@@ -13,17 +13,18 @@ use serde_json::json;
 
 use crate::cli::Context;
 use crate::cli::args::JsonArgs;
-use crate::cli::doctor::checks::{disk, engines, logout, runners, schedule, store, units};
+use crate::cli::doctor::checks::{disk, engines, logout, network, runners, schedule, store, units};
 use crate::cli::doctor::finding::{Finding, Level, counted};
 use crate::cli::doctor::gather::Facts;
 use crate::cli::output::{self, Outcome, escape};
 use crate::config::ConfigError;
 
 /// Every check, in the order in which the findings are told.
-const CHECKS: [fn(&Facts) -> Vec<Finding>; 8] = [
+const CHECKS: [fn(&Facts) -> Vec<Finding>; 9] = [
     |facts| vec![checks::settings::readable(facts.file.as_deref(), facts.log_fault.as_deref())],
     |facts| store::check(&facts.store, &facts.owner),
     |facts| runners::check(&facts.runners, facts.store.opened().is_some()),
+    |facts| network::check(&facts.network, &facts.runners),
     |facts| logout::check(&facts.machine, &facts.places),
     |facts| units::check(&facts.units),
     |facts| facts.folders.iter().flat_map(disk::check).collect(),

@@ -13,6 +13,7 @@ use crate::cli::args::{AddRunner, RunnersArgs, RunnersCommand};
 use crate::cli::live::ask_all;
 use crate::cli::output::{self, Outcome, cell, figure, judged};
 use crate::cli::runners::url::base_url;
+pub(crate) use crate::cli::runners::url::is_open_to_read;
 use crate::report::RunnerState;
 use crate::session::{Id, Runner};
 use crate::time::UtcMs;
@@ -61,6 +62,11 @@ async fn add(tools: &Tools, wish: AddRunner) -> anyhow::Result<Outcome> {
     tools.store.add_runner(&runner).await?;
     let (done, id, url) = (if known.is_some() { "changed" } else { "enrolled" }, &runner.id, &runner.url);
     output::line(format_args!("Runner {id} is {done} at {url}."))?;
+    if is_open_to_read(url) {
+        output::remark(
+            "Its secret passes through the network as it is, where others may read it: use https, or a tunnel.",
+        );
+    }
     Ok(Outcome::Done)
 }
 

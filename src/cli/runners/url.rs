@@ -8,7 +8,7 @@ use axum::http::uri::PathAndQuery;
 /// Reads the base URL of a runner, and returns it without a slash at its end.
 ///
 /// # Errors
-/// One sentence, when it is no `http://host:port`, holds anything beside, or names another machine.
+/// One sentence, when it is no `http://host:port` or `https://host:port`, or holds anything beside.
 pub(crate) fn base_url(text: &str) -> Result<String, String> {
     let refused = |why: &str| format!("{text:?} is no address of a runner: {why}, as in http://127.0.0.1:7118");
     if text.contains('#') {
@@ -28,12 +28,13 @@ pub(crate) fn base_url(text: &str) -> Result<String, String> {
     if authority.host().is_empty() || (!port.is_empty() && authority.port_u16().is_none_or(|port| port == 0)) {
         return Err(refused("host and port cannot be read"));
     }
-    if !is_loopback(authority.host()) {
-        return Err(format!(
-            "{text} is another machine, but this version serves one owner on this machine only: use a loopback address"
-        ));
-    }
     Ok(format!("{scheme}://{authority}"))
+}
+
+/// Returns whether a runner at this base URL would be sent its secret where others can read it: through a network, and not
+/// encrypted.
+pub(crate) fn is_open_to_read(url: &str) -> bool {
+    url.parse::<Uri>().is_ok_and(|uri| uri.scheme_str() == Some("http") && !uri.host().is_some_and(is_loopback))
 }
 
 fn is_loopback(host: &str) -> bool {
@@ -43,15 +44,27 @@ fn is_loopback(host: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::base_url;
+    use super::{base_url, is_open_to_read};
 
     #[test]
-    fn an_address_of_this_machine_is_taken() {
+    fn a_secret_is_not_open_to_read_on_this_machine_or_with_tls() {
+        for url in ["http://127.0.0.1:7118", "http://[::1]:80", "http://localhost", "https://runner.example:7118"] {
+            assert!(!is_open_to_read(url), "{url}");
+        }
+        for url in ["http://runner.example:7118", "http://10.0.0.7:7118", "http://127.0.0.1.example"] {
+            assert!(is_open_to_read(url), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_base_url_is_taken() {
         for (text, url) in [
             ("http://127.0.0.1:7118", "http://127.0.0.1:7118"),
             ("http://127.0.0.1:7118/", "http://127.0.0.1:7118"),
             ("https://localhost", "https://localhost"),
             ("http://[::1]:80", "http://[::1]:80"),
+            ("https://runner.example:7118/", "https://runner.example:7118"),
+            ("http://192.168.1.2:7118", "http://192.168.1.2:7118"),
         ] {
             assert_eq!(base_url(text).as_deref(), Ok(url), "{text}");
         }
@@ -69,9 +82,6 @@ mod tests {
             ("http://127.0.0.1:7118#x", "no fragment"),
             ("http://127.0.0.1:99999", "cannot be read"),
             ("http://127.0.0.1:0", "cannot be read"),
-            ("http://192.168.1.2:7118", "one owner on this machine only"),
-            ("http://runner.example", "one owner on this machine only"),
-            ("http://127.0.0.1.example", "one owner on this machine only"),
         ] {
             let refused = base_url(text).unwrap_err();
             assert!(refused.contains(why), "{text}: {refused}");

@@ -24,7 +24,6 @@ pub(crate) async fn run(context: &Context, tools: &Tools, file: &Path) -> anyhow
     let lines = parse(&bytes).map_err(|fault| anyhow!("{name} {fault}; nothing was imported"))?;
     let sessions: Vec<Session> = lines.iter().map(|(_, session)| session.clone()).collect();
     let (owner, now) = (owner(context, tools, &lines).await?, tools.clock.now());
-    check_owners(&lines, &owner).map_err(|fault| anyhow!("{name} {fault}; nothing was imported"))?;
     let actor = verbs::person(tools, &owner);
     let imported = tools.store.import_and_tell(&sessions, &owner, |row| timeline::imported(row, &actor, now)).await?;
     match imported {
@@ -49,18 +48,6 @@ async fn owner(context: &Context, tools: &Tools, lines: &[(usize, Session)]) -> 
         Some(named) => named,
         None => context.owner(&tools.store).await?,
     })
-}
-
-/// Refuses the first row of a second owner: this version cannot keep two apart.
-fn check_owners(lines: &[(usize, Session)], owner: &str) -> Result<(), String> {
-    let others = lines.iter().filter_map(|(number, row)| Some((number, row, row.owner_id.as_deref()?)));
-    match others.into_iter().find(|(.., other)| *other != owner) {
-        None => Ok(()),
-        Some((number, row, other)) => Err(format!(
-            "line {number}: session {} belongs to {other:?}, and this version serves one owner, here {owner:?}",
-            row.id
-        )),
-    }
 }
 
 fn read(file: &Path) -> std::io::Result<Vec<u8>> {

@@ -42,8 +42,12 @@ pub(crate) async fn run(context: &Context, tools: &Tools, args: SessionsArgs) ->
         return import::run(context, tools, &file).await;
     }
     // One more than is shown tells whether there is more.
-    let filter =
-        SessionFilter { open_only: !args.all, limit: Some(args.limit.saturating_add(1)), ..SessionFilter::default() };
+    let filter = SessionFilter {
+        open_only: !args.all,
+        owner: args.owner,
+        limit: Some(args.limit.saturating_add(1)),
+        ..SessionFilter::default()
+    };
     let mut sessions = tools.store.list_sessions(&filter).await?;
     let more = sessions.len() > args.limit as usize;
     sessions.truncate(args.limit as usize);

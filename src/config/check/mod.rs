@@ -1,15 +1,14 @@
-//! Refuses settings that are well written but cannot be meant: contradictions, limits of nothing, doors to the network.
+//! Refuses settings that are well written but cannot be meant: contradictions, limits of nothing.
 //!
-//! `runner.rs` has what only the runner obeys, `engines.rs` the engines, `rules.rs` the rules, `timeouts.rs` who waits for
-//! whom. A limit that
-//! could reap early is refused rather than bent. What would merely reap late, or never, is the person's choice.
+//! `network.rs` has where the daemons listen, `runner.rs` what only the runner obeys, `engines.rs` the engines, `rules.rs`
+//! the rules, `timeouts.rs` who waits for whom. A limit that could reap early is refused rather than bent. What would
+//! merely reap late, or never, is the person's choice.
 
 mod engines;
+mod network;
 mod rules;
 mod runner;
 mod timeouts;
-
-use std::net::SocketAddr;
 
 use crate::config::{Config, LimitsConfig, PolicyConfig, SessionLimits};
 use crate::cron::Expression;
@@ -26,7 +25,8 @@ pub struct Contradictions(pub Vec<String>);
 /// Every fault, each by the name of its key.
 pub fn check(config: &Config) -> Result<(), Contradictions> {
     let mut faults = Vec::new();
-    addresses(config, &mut faults);
+    network::network(config, &mut faults);
+    store(config, &mut faults);
     windows(&config.policy, &mut faults);
     rules::rules(&config.policy, &mut faults);
     nothing(config, &mut faults);
@@ -39,28 +39,12 @@ pub fn check(config: &Config) -> Result<(), Contradictions> {
     if faults.is_empty() { Ok(()) } else { Err(Contradictions(faults)) }
 }
 
-/// The API and the runner are reachable from this machine only, and do not claim the same port; the store is a file.
-fn addresses(config: &Config, faults: &mut Vec<String>) {
-    let (server, runner) = (config.server.listen, config.runner.listen);
-    for (key, address) in [("server.listen", server), ("runner.listen", runner)] {
-        if !address.ip().is_loopback() {
-            faults.push(beyond_loopback(key, address));
-        }
-    }
-    if server == runner && server.port() != 0 {
-        faults.push(format!("server.listen and runner.listen are both {server}: give one of them another port"));
-    }
+/// The store is a file.
+fn store(config: &Config, faults: &mut Vec<String>) {
     let url = &config.store.url;
     if !url.is_empty() && !url.starts_with("sqlite:") {
         faults.push("store.url must be a SQLite file, such as sqlite:///var/lib/sexton/sexton.db".to_owned());
     }
-}
-
-fn beyond_loopback(key: &str, address: SocketAddr) -> String {
-    let port = address.port();
-    format!(
-        "{key} is {address}, but this version serves one owner on this machine only: listen on 127.0.0.1:{port} or [::1]:{port}"
-    )
 }
 
 /// Runners refuse limits that are longer than ten years.
@@ -257,27 +241,5 @@ mod tests {
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(found[0].contains("(1m)") && found[0].contains("(2m)"), "{found:?}");
         assert!(faults(|c| c.policy.idle_after = Span(HOUR)).is_empty());
-    }
-
-    #[test]
-    fn nobody_listens_beyond_this_machine() {
-        for address in ["0.0.0.0:7117", "[::]:7117", "192.168.1.2:7117", "8.8.8.8:0"] {
-            let found = faults(|c| c.server.listen = address.parse().unwrap());
-            assert!(found[0].contains("serves one owner on this machine only"), "{found:?}");
-            assert!(found[0].starts_with("server.listen"), "{found:?}");
-            let found = faults(|c| c.runner.listen = address.parse().unwrap());
-            assert!(found[0].starts_with("runner.listen"), "{found:?}");
-        }
-        for address in ["127.0.0.1:0", "127.9.9.9:1", "[::1]:7117"] {
-            assert!(faults(|c| c.server.listen = address.parse().unwrap()).is_empty(), "{address}");
-        }
-    }
-
-    #[test]
-    fn worker_and_runner_need_two_ports() {
-        let found = faults(|c| c.runner.listen = c.server.listen);
-        assert!(found[0].contains("server.listen and runner.listen"), "{found:?}");
-        let any_port = "127.0.0.1:0".parse().unwrap();
-        assert!(faults(|c| (c.runner.listen, c.server.listen) = (any_port, any_port)).is_empty());
     }
 }

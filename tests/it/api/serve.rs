@@ -75,12 +75,7 @@ async fn a_fresh_worker_says_what_to_do_and_waits() {
 }
 
 #[tokio::test]
-async fn it_listens_on_loopback_only_and_refuses_a_bad_schedule() {
-    let world = World::with(quiet).await;
-    let open = TcpListener::bind("0.0.0.0:0").await.unwrap();
-    let refused = api::serve(world.tools.clone(), ME.to_owned(), open, CancellationToken::new()).await.unwrap_err();
-    assert!(format!("{refused:#}").contains("loopback"), "{refused:#}");
-
+async fn it_refuses_a_bad_schedule() {
     let world = World::with(|config| config.schedule.sweep = "0 0 30 2 *".to_owned()).await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let refused = api::serve(world.tools.clone(), ME.to_owned(), listener, CancellationToken::new()).await.unwrap_err();

@@ -45,12 +45,22 @@ fn settings_that_contradict_each_other_are_refused_by_name() {
 }
 
 #[test]
-fn nobody_listens_beyond_this_machine() {
-    for (variable, command) in [("SEXTON_RUNNER__LISTEN", "runner"), ("SEXTON_SERVER__LISTEN", "serve")] {
-        let mut house = House::new();
-        house.set(variable, "0.0.0.0:7777");
-        assert!(house.refused(&[command]).contains("this version serves one owner on this machine only"), "{command}");
+fn a_certificate_that_cannot_be_used_is_named() {
+    let mut house = House::new();
+    let (cert, key) = (house.write("cert.pem", "nothing"), house.write("key.pem", "nothing"));
+    for (table, command) in [("RUNNER", "runner"), ("SERVER", "serve")] {
+        house.set(&format!("SEXTON_{table}__LISTEN"), &format!("127.0.0.1:{}", free_port()));
+        house.set(&format!("SEXTON_{table}__TLS_CERT"), text(&cert));
+        let table = table.to_lowercase();
+        assert!(house.refused(&[command]).starts_with(&format!("{table}.tls_cert and {table}.tls_key")), "{command}");
+        house.set(&format!("SEXTON_{}__TLS_KEY", table.to_uppercase()), text(&key));
+        let why = house.refused(&[command]);
+        assert!(why.starts_with(&format!("{table}.tls_cert: {} holds no certificate", cert.display())), "{why}");
     }
+    house.set("SEXTON_SERVER__RUNNER_CA", text(&cert));
+    assert!(house.refused(&["sessions"]).contains("(server.runner_ca) are none in PEM"));
+    house.set("SEXTON_SERVER__RUNNER_CA", "no-such-file.pem");
+    assert!(house.refused(&["sessions"]).starts_with("server.runner_ca: cannot read no-such-file.pem"));
 }
 
 #[test]
@@ -137,10 +147,7 @@ fn an_import_is_whole_or_not_at_all() {
             "line 2: session b would be the second open one",
         ),
     ];
-    let owned = |id: &str, owner: &str| import_line(id, 0, &json!({"owner_id": owner}));
-    let two = format!("{good}\n{}\n{}", owned("b", "bob"), owned("c", "eve"));
-    let second = "line 3: session c belongs to \"eve\", and this version serves one owner, here \"bob\"";
-    for (content, fault) in faults.into_iter().chain([(two, second)]) {
+    for (content, fault) in faults {
         let file = house.write("sessions.jsonl", &content);
         let why = house.refused(&["sessions", "import", text(&file)]);
         assert!(why.contains(fault) && why.ends_with("nothing was imported"), "{fault}: {why}");
@@ -174,8 +181,6 @@ fn wishes_that_cannot_be_met_are_refused_in_one_line() {
     let house = House::new();
     let folder = house.folder("repo");
     house.write("file", "x");
-    // Whose token comes first, that is the owner from then on.
-    house.done(&["tokens", "create", "--owner", "ann", "--scope", "read"]);
     for (args, why) in [
         (&["explain", "nobody"][..], "there is no session nobody"),
         (&["timeline", "nobody"], "there is no session nobody"),
@@ -190,37 +195,17 @@ fn wishes_that_cannot_be_met_are_refused_in_one_line() {
             &["start", "sample", "--repo", text(&folder)],
             "no runner local answers on this machine; `sexton up` starts one",
         ),
-        (&["runners", "add", "mac", "http://10.0.0.7:7118"], "one owner on this machine only"),
         (&["runners", "add", "mac", "http://ann:pw@127.0.0.1"], "shown around"),
         (&["runners", "remove", "mac"], "no runner mac is enrolled"),
         (&["runners", "reset", "mac"], "no runner mac is enrolled"),
-        (
-            &["tokens", "create", "--owner", "bob", "--scope", "read"],
-            "this version serves one owner on this machine only, and that is \"ann\"",
-        ),
+        (&["tokens", "create", "--owner", "bob", "--scope", "keep"], "`use` allows the same"),
+        (&["tokens", "create", "--owner", " ", "--scope", "read"], "is no owner"),
+        (&["keep", "--for", "1h", "--because", "x"], "name the session: without one, only an agent can keep its own"),
         (&["tokens", "revoke", "x"], "there is no token x"),
     ] {
         let said = house.refused(args);
         assert!(said.contains(why), "{args:?}: {said}");
     }
-}
-
-#[test]
-fn a_second_owner_is_refused() {
-    let mut house = House::new();
-    let line = |id: &str, owner: &str| import_line(id, 0, &json!({"owner_id": owner}));
-    let file = house.write("bob.jsonl", line("b", "bob"));
-    house.done(&["sessions", "import", text(&file)]);
-    let file = house.write("eve.jsonl", line("e", "eve"));
-    let why = house.refused(&["sessions", "import", text(&file)]);
-    assert!(why.contains("line 1: session e belongs to \"eve\"") && why.contains("here \"bob\""), "{why}");
-    house.set("SEXTON_SERVER__LISTEN", "127.0.0.1:0");
-    house.set("SEXTON_OWNER", "ann");
-    for command in ["serve", "up"] {
-        let why = house.refused(&[command]);
-        assert!(why.contains("of owner \"bob\"") && why.contains("here \"ann\""), "{why}");
-    }
-    assert!(!house.path("state/sexton/runner.log").exists(), "no runner was started");
 }
 
 #[test]

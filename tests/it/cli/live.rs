@@ -96,6 +96,7 @@ fn a_runner_makes_its_secret_stops_cleanly_and_is_then_seen_as_offline() {
 fn up_starts_a_runner_once_and_leaves_it_running() {
     let house = House::with_engines("6h");
     let left_running = LeftRunning(&house);
+    house.done(&["tokens", "create", "--owner", "me", "--scope", "read"]);
     let up = || {
         let daemon = house.daemon(&["up"]);
         wait_for("the runner that up starts", || {
@@ -114,7 +115,11 @@ fn up_starts_a_runner_once_and_leaves_it_running() {
     first.signal(Signal::TERM);
     assert_eq!(first.ended(), Some(0));
     let (pid, secret) = (session(&house, &id)["process"]["pid"].clone(), std::fs::read(&token).unwrap());
-    assert!(pid.is_i64() && left_running.pid().is_some(), "the engine outlives the worker");
+    assert!(pid.is_i64(), "the engine outlives the worker");
+    let runner = left_running.pid().expect("the runner outlives the worker");
+    let environment = std::fs::read(format!("/proc/{runner}/environ")).unwrap();
+    let told = environment.split(|byte| *byte == 0).any(|variable| variable == b"SEXTON_OWNER=me");
+    assert!(told, "what has no owner is adopted by the same one on both sides");
     let mut second = up();
     second.signal(Signal::INT);
     assert_eq!(second.ended(), Some(0));

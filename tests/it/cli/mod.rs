@@ -4,6 +4,8 @@ mod doctor;
 mod faults;
 mod help;
 mod house;
+mod lease;
 mod live;
 mod look;
+mod owners;
 mod reload;

@@ -370,6 +370,7 @@ async fn settings_and_tokens_come_and_go() {
         scope: "read,use".to_owned(),
         created_at: NOON,
         revoked_at: None,
+        lease: None,
     };
     store.insert_token(&token).await.unwrap();
     assert_eq!(store.find_token("abc").await.unwrap(), Some(token));

@@ -3,6 +3,7 @@
 pub(crate) mod disk;
 pub(crate) mod engines;
 pub(crate) mod logout;
+pub(crate) mod network;
 pub(crate) mod runners;
 pub(crate) mod schedule;
 pub(crate) mod settings;

@@ -13,10 +13,12 @@ use crate::cli::Context;
 use crate::cli::doctor::checks::disk::Folder;
 use crate::cli::doctor::checks::engines::EngineFacts;
 use crate::cli::doctor::checks::logout::{MachineFacts, Place};
+use crate::cli::doctor::checks::network::NetworkFacts;
 use crate::cli::doctor::checks::runners::RunnerFacts;
 use crate::cli::doctor::checks::schedule::ScheduleFacts;
 use crate::cli::doctor::checks::store::StoreFacts;
 use crate::cli::doctor::checks::units::UnitFacts;
+use crate::cli::listen::Door;
 use crate::clock::{Clock, SystemClock};
 use crate::config::Config;
 use crate::cron::Expression;
@@ -37,6 +39,8 @@ pub(crate) struct Facts {
     pub(crate) store: StoreFacts,
     /// The enrolled runners.
     pub(crate) runners: Vec<RunnerFacts>,
+    /// Where the daemons listen.
+    pub(crate) network: NetworkFacts,
     /// What this machine does at a logout.
     pub(crate) machine: MachineFacts,
     /// Where processes of its runners are.
@@ -75,6 +79,7 @@ pub(crate) async fn gather(context: &Context) -> Facts {
         log_fault: telemetry::filter(&context.log("warn").filter).err(),
         folders: places::folders(context, !places.is_empty()).await,
         engines: engines(context, &runners),
+        network: network(config),
         schedule: schedule(config),
         owner,
         store,
@@ -83,6 +88,12 @@ pub(crate) async fn gather(context: &Context) -> Facts {
         places,
         units,
     }
+}
+
+fn network(config: &Config) -> NetworkFacts {
+    let doors = [Door::from(&config.server), Door::from(&config.runner)];
+    let open = doors.iter().filter(|door| door.is_open_to_read()).map(Door::warning).collect();
+    NetworkFacts { open, faults: doors.iter().filter_map(|door| door.tls().err()).collect() }
 }
 
 fn schedule(config: &Config) -> ScheduleFacts {
