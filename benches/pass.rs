@@ -90,7 +90,7 @@ async fn measure() {
 async fn tools(folder: &std::path::Path) -> Tools {
     let mut config = Config::defaults();
     config.safety.max_stops_per_runner = 0;
-    let settings = client_settings(&config.limits);
+    let settings = client_settings(&config);
     Tools {
         store: Store::open(&format!("sqlite://{}/sexton.db", folder.display())).await.unwrap(),
         runners: Arc::new(HttpRunners::new(&settings).unwrap()),

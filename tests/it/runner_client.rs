@@ -27,6 +27,7 @@ fn client() -> HttpRunners {
         connect_timeout: Span(400),
         timeout: Span(800),
         end_timeout: Span(800),
+        send_timeout: Span(800),
         response_bytes: 256 * 1_024,
     };
     HttpRunners::new(&settings).unwrap()

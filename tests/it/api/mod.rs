@@ -2,11 +2,14 @@
 
 mod activity;
 mod doors;
+mod driver;
 mod race;
+mod runs;
 pub(crate) mod secrets;
 mod serve;
 mod sessions;
 mod sweeps;
+mod using;
 
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};

@@ -6,7 +6,7 @@ mod race;
 mod story;
 
 use sexton::entry::{EntryKind, NewEntry};
-use sexton::session::{ActivityKind, Session, Status};
+use sexton::session::{ActivityKind, RunStatus, Session, Status};
 use sexton::store::{
     Close, Closed, EntryFilter, Guard, Imported, Keep, Protected, Recorded, Reopened, RunnerMemory, SessionFilter,
     Store, Touch,

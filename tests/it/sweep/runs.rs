@@ -4,6 +4,8 @@ use sexton::entry::EntryKind;
 use sexton::report::PartName;
 use sexton::session::{Run, RunStatus};
 use sexton::time::{MINUTE, Ms};
+use sexton::timeline;
+use sexton::verbs::person;
 
 use crate::support::world::{World, id};
 
