@@ -44,10 +44,7 @@ pub(super) struct Generating {
 /// Say whether a session's engine works right now
 #[utoipa::path(get, path = "/v1/sessions/{id}/generating", operation_id = "is_generating",
     params(("id" = Id, Path)), responses((status = 200, description = "As its runner says", body = Generating)))]
-pub(super) async fn generating(
-    State(api): State<Shared>,
-    Owned(session): Owned,
-) -> Result<Json<Generating>, ApiError> {
+pub(super) async fn generating(State(api): State<Shared>, Owned(session): Owned) -> Result<Json<Generating>, ApiError> {
     if !session.is_open() {
         return Err(ApiError::ended(session.end_reason.as_deref().unwrap_or("for an unknown reason")));
     }

@@ -44,7 +44,9 @@ impl Patience {
             Self::Runner => STORE + limits.ready_wait.as_std() + 3 * limits.request_timeout.as_std(),
             Self::Stop => STORE + limits.request_timeout.as_std() + limits.end_timeout.as_std(),
             Self::Finish => 2 * Self::Stop.limit(config) + Self::Runner.limit(config),
-            Self::Turn => Self::Runner.limit(config) + limits.request_timeout.as_std() + config.runner.send_timeout.as_std(),
+            Self::Turn => {
+                Self::Runner.limit(config) + limits.request_timeout.as_std() + config.runner.send_timeout.as_std()
+            }
             Self::Pass => STORE + 2 * config.schedule.pass_limit.as_std(),
         }
     }

@@ -15,7 +15,7 @@ use crate::api::owned::{Owned, OwnedRun};
 use crate::api::page::{self, Page};
 use crate::api::sessions;
 use crate::api::state::{Api, Shared};
-use crate::session::{ActivityKind, Id, Run, RunStatus, Session};
+use crate::session::{ActivityKind, Id, Run, RunStatus, Session, Status};
 use crate::store::RunFilter;
 use crate::verbs::{self, Finished, Report, StartWish, person};
 
@@ -96,7 +96,7 @@ pub(super) async fn begin(
         return begun_before(&api, &caller, (run, &place)).await.map(Json);
     }
     let (session, opened) = session_for(&api, &caller, place).await?;
-    activity::touch(&api, &session, ActivityKind::Run).await?;
+    used_at_begin(&api, &session).await?;
     let actor = person(api.tools(), &caller.owner);
     let run = verbs::begin_run(api.tools(), (&session, opened), id, &actor).await?;
     let session = reread(&api, &session).await?;
@@ -107,9 +107,19 @@ pub(super) async fn begin(
 async fn begun_before(api: &Api, caller: &Caller, (run, place): (Run, &Place)) -> Result<Begun, ApiError> {
     let session = api.tools().store.find_session_of_run(&run.id).await?;
     let session = session.filter(|session| caller.may_see(api, session) && place.is(session));
-    let elsewhere = || ApiError::new(ErrorCode::Conflict, format!("there is a run {} elsewhere; choose another id", run.id));
+    let elsewhere =
+        || ApiError::new(ErrorCode::Conflict, format!("there is a run {} elsewhere; choose another id", run.id));
     let session = session.ok_or_else(elsewhere)?;
     Ok(Begun { opened: run.opened_session, run, session })
+}
+
+/// Records that a run begins in a session. One that somebody else is starting just now need not be there yet; that start is
+/// its newest use.
+async fn used_at_begin(api: &Api, session: &Session) -> Result<(), ApiError> {
+    match activity::touch(api, session, ActivityKind::Run).await {
+        Err(error) if error.code == ErrorCode::NotTracked && session.status == Status::Starting => Ok(()),
+        touched => touched.map(drop),
+    }
 }
 
 /// Finds or ensures the session of a run that is to begin; with whether it was opened now.

@@ -21,7 +21,7 @@ pub use ended::close_if_ended;
 pub use generating::{Generating, generating};
 pub use keep::keep;
 pub use ready::{MayBeEarly, once_ready};
-pub use runs::{Finished, Report, begin_run, beat_run, finish_run};
+pub use runs::{Finished, Report, beat_run, begin_run, finish_run};
 pub use say::{clear, interrupt};
 pub use send::{Message, Sent, send};
 pub use start::{StartWish, Started, start};

@@ -166,8 +166,7 @@ fn used_by_others(run: &Run, session: &Session, now: UtcMs) -> Option<String> {
 
 async fn stop(tools: &Tools, seen: &Seen, session: &Session, actor: &Actor) -> Result<Attempt, VerbError> {
     let quiet_for_ms = seen.idle_ms.max(SETTLED);
-    let limits =
-        StopLimits { quiet_for_ms, awaiting_for_ms: NEVER, stalled_for_ms: NEVER, background_for_ms: NEVER };
+    let limits = StopLimits { quiet_for_ms, awaiting_for_ms: NEVER, stalled_for_ms: NEVER, background_for_ms: NEVER };
     let request = EndRequest {
         session_id: session.id.clone(),
         generation: session.generation,
@@ -183,7 +182,9 @@ async fn stop(tools: &Tools, seen: &Seen, session: &Session, actor: &Actor) -> R
         StopAnswer::Stopped(ended) => (EndOutcome::Stopped, ended),
         StopAnswer::AlreadyStopped(ended) => (EndOutcome::AlreadyStopped, ended),
         StopAnswer::Refused { because: Some(Because::Active), .. } => {
-            return Ok(Attempt::TooFresh("its engine was used a moment ago, or cannot tell what it is doing".to_owned()));
+            return Ok(Attempt::TooFresh(
+                "its engine was used a moment ago, or cannot tell what it is doing".to_owned(),
+            ));
         }
         StopAnswer::Refused { because, idle_ms, .. } => {
             let why = timeline::refusal(runner, because, idle_ms);
@@ -193,7 +194,9 @@ async fn stop(tools: &Tools, seen: &Seen, session: &Session, actor: &Actor) -> R
             return Ok(Attempt::Stays(format!("runner {runner} holds no engine for it; the next passes settle it")));
         }
         StopAnswer::Accepted => {
-            return Ok(Attempt::Stays(format!("runner {runner} has begun to stop its engine; the next pass closes it")));
+            return Ok(Attempt::Stays(format!(
+                "runner {runner} has begun to stop its engine; the next pass closes it"
+            )));
         }
         StopAnswer::Failed(why) | StopAnswer::NoAnswer(why) => {
             return Ok(Attempt::Stays(format!("runner {runner} did not say that its engine is gone: {why}")));

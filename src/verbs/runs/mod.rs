@@ -65,7 +65,9 @@ pub async fn begin_run(
     match tools.store.begin_run(&run, &timeline::run_started((session, &run), actor, now)).await? {
         RunBegun::Done => Ok(run),
         RunBegun::Taken(there) if there.session_id == run.session_id => Ok(*there),
-        RunBegun::Taken(_) => Err(VerbError::Conflict(format!("there is a run {} elsewhere; choose another id", run.id))),
+        RunBegun::Taken(_) => {
+            Err(VerbError::Conflict(format!("there is a run {} elsewhere; choose another id", run.id)))
+        }
     }
 }
 

@@ -39,9 +39,7 @@ async fn a_claim_is_shown_with_its_end_and_lapses_by_itself_without_ending_the_s
     assert_eq!(host.get(DRIVER).await.ok(), nobody);
     let began = host.world.now();
     claim(&host, "ada").await.ok();
-    let shown = |since: sexton::time::UtcMs, lapsed| {
-        json!({"driver": "ada", "since": since.to_string(), "lapses_at": since.plus(15 * MINUTE).to_string(), "lapsed": lapsed})
-    };
+    let shown = |since: sexton::time::UtcMs, lapsed| json!({"driver": "ada", "since": since.to_string(), "lapses_at": since.plus(15 * MINUTE).to_string(), "lapsed": lapsed});
     assert_eq!(host.get(DRIVER).await.ok(), shown(began, false));
 
     host.world.clock.advance(10 * MINUTE);

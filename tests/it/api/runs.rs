@@ -48,7 +48,11 @@ impl Delegated {
     /// Finishes the run as succeeded and expects that its session stays, for a reason that says so much.
     async fn stays(&self, because: &str) {
         let over = self.finish("succeeded").await;
-        assert_eq!((&over["session_ended"], over["run"]["status"].as_str()), (&json!(false), Some("succeeded")), "{over}");
+        assert_eq!(
+            (&over["session_ended"], over["run"]["status"].as_str()),
+            (&json!(false), Some("succeeded")),
+            "{over}"
+        );
         assert!(over["why"].as_str().unwrap().contains(because), "{over}");
         assert!(self.is_open().await);
         assert_eq!(self.runner.script().stops, [], "{because}");
@@ -247,7 +251,11 @@ async fn a_runner_that_does_not_answer_leaves_the_session_open_and_says_so() {
     it.runner.hold_engine(&it.session.id, 2, silent(HOUR));
     it.stays("holds no engine").await;
     let it = Delegated::new().await;
-    it.runner.answer(Verb::Sessions, None, Answering::Raw(Raw::json(200, format!("{{\"tracked\":[\"{}\"]}}", it.session.id))));
+    it.runner.answer(
+        Verb::Sessions,
+        None,
+        Answering::Raw(Raw::json(200, format!("{{\"tracked\":[\"{}\"]}}", it.session.id))),
+    );
     it.stays("runner mac-mini").await;
 }
 
@@ -293,7 +301,10 @@ async fn a_run_that_beats_after_it_was_called_stale_is_told_so_and_goes_on() {
         it.host.world.sweep().await;
         let beaten = beat(&it.host, "r").await.ok();
         assert_eq!((&beaten["was_stale"], beaten["run"]["status"].as_str()), (&json!(true), Some("running")));
-        assert_eq!((&beaten["run"]["stale_at"], beaten["run"]["heartbeat_at"].as_str()), (&Value::Null, Some(&*it.host.world.now().to_string())));
+        assert_eq!(
+            (&beaten["run"]["stale_at"], beaten["run"]["heartbeat_at"].as_str()),
+            (&Value::Null, Some(&*it.host.world.now().to_string()))
+        );
     }
     assert_eq!(beat(&it.host, "r").await.ok()["was_stale"], false);
     assert_eq!(it.host.world.entries(&it.session, EntryKind::RunStale).await.len(), 2, "each silence is told");
@@ -344,7 +355,8 @@ async fn a_run_begins_once_under_its_callers_id() {
         assert_eq!(begin(&host, elsewhere).await.error(), (409, "conflict".to_owned()));
     }
     assert_eq!(runner.calls_of(Verb::Start).len(), 1, "nothing was opened for a run that is elsewhere");
-    let session = host.world.store().find_session(&sessions[0].as_str().unwrap().parse().unwrap()).await.unwrap().unwrap();
+    let session =
+        host.world.store().find_session(&sessions[0].as_str().unwrap().parse().unwrap()).await.unwrap().unwrap();
     let told = host.world.entries(&session, EntryKind::RunStarted).await;
     assert_eq!((told.len(), told[0].message.as_str()), (1, "Run r began and opened the session."));
 }
@@ -372,7 +384,11 @@ async fn a_wish_for_a_run_that_makes_no_sense_begins_none() {
 
     let session = host.world.held(&runner, "held", HOUR).await;
     let run = begin(&host, json!({"session_id": session.id})).await.ok()["run"]["id"].as_str().unwrap().to_owned();
-    for body in [json!({"status": "running"}), json!({"status": "stale"}), json!({"status": "failed", "result": "x".repeat(65_537)})] {
+    for body in [
+        json!({"status": "running"}),
+        json!({"status": "stale"}),
+        json!({"status": "failed", "result": "x".repeat(65_537)}),
+    ] {
         assert_eq!(host.post(&format!("/v1/runs/{run}/finish"), body).await.error(), (400, "invalid".to_owned()));
     }
     let whole = json!({"status": "failed", "result": "x".repeat(65_536)});

@@ -47,14 +47,15 @@ async fn a_message_that_is_waited_for_is_a_use_at_its_beginning_and_at_its_end()
     let gate = runner.hold(Verb::Messages, When::Decided);
     let began = host.world.now();
 
-    let (answer, ()) = tokio::join!(host.post("/v1/sessions/s/messages", json!({"text": "go on", "wait": true})), async {
-        gate.reached().await;
-        let row = host.world.read(&session).await;
-        assert_eq!((row.last_activity_at, row.last_activity_kind), (Some(began), Some(ActivityKind::Message)));
-        assert_eq!(runner.calls_of(Verb::Touch).len(), 1, "runner first");
-        host.world.clock.advance(20 * MINUTE);
-        gate.open();
-    });
+    let (answer, ()) =
+        tokio::join!(host.post("/v1/sessions/s/messages", json!({"text": "go on", "wait": true})), async {
+            gate.reached().await;
+            let row = host.world.read(&session).await;
+            assert_eq!((row.last_activity_at, row.last_activity_kind), (Some(began), Some(ActivityKind::Message)));
+            assert_eq!(runner.calls_of(Verb::Touch).len(), 1, "runner first");
+            host.world.clock.advance(20 * MINUTE);
+            gate.open();
+        });
 
     let answer = answer.ok();
     assert_eq!(answer["turn"], "over");

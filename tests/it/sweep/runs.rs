@@ -60,7 +60,8 @@ async fn a_run_that_finished_is_left_as_it_is() {
     world.runner().await;
     let session = world.session("s", 0, |_| ()).await;
     let run = run(&world, "done", 2 * LIMIT, None).await;
-    let entry = timeline::run_finished((&session, &run), RunStatus::Failed, None, &person(&world.tools, "me"), world.now());
+    let entry =
+        timeline::run_finished((&session, &run), RunStatus::Failed, None, &person(&world.tools, "me"), world.now());
     assert!(world.store().finish_run(&run, (RunStatus::Failed, None), world.now(), &entry).await.unwrap());
     assert_eq!(world.sweep().await.part(PartName::Runs).examined, 0);
     assert_eq!(world.store().find_run(&run.id).await.unwrap().unwrap().status, RunStatus::Failed);

@@ -58,7 +58,10 @@ async fn the_wait_is_bounded_and_what_was_wished_is_then_refused() {
     assert!(matches!(&refused, Err(VerbError::Runner(why)) if why.ends_with("not yet")), "{refused:?}");
     assert_eq!(runner.calls_of(Verb::Start).len(), 3, "at once, and every tenth of a second");
     runner.die().await;
-    assert!(matches!(verbs::send(&world.tools, &session.id, &Message::plain("go on")).await, Err(VerbError::Runner(_))));
+    assert!(matches!(
+        verbs::send(&world.tools, &session.id, &Message::plain("go on")).await,
+        Err(VerbError::Runner(_))
+    ));
 }
 
 #[tokio::test]
