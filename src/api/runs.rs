@@ -96,7 +96,7 @@ pub(super) async fn begin(
         return begun_before(&api, &caller, (run, &place)).await.map(Json);
     }
     let (session, opened) = session_for(&api, &caller, place).await?;
-    used_at_begin(&api, &session).await?;
+    used(&api, &session).await?;
     let actor = person(api.tools(), &caller.owner);
     let run = verbs::begin_run(api.tools(), (&session, opened), id, &actor).await?;
     let session = reread(&api, &session).await?;
@@ -113,9 +113,9 @@ async fn begun_before(api: &Api, caller: &Caller, (run, place): (Run, &Place)) -
     Ok(Begun { opened: run.opened_session, run, session })
 }
 
-/// Records that a run begins in a session. One that somebody else is starting just now need not be there yet; that start is
-/// its newest use.
-async fn used_at_begin(api: &Api, session: &Session) -> Result<(), ApiError> {
+/// Records that a run uses its session. An engine that somebody else is starting just now need not be there yet; that start
+/// is the session's newest use.
+async fn used(api: &Api, session: &Session) -> Result<(), ApiError> {
     match activity::touch(api, session, ActivityKind::Run).await {
         Err(error) if error.code == ErrorCode::NotTracked && session.status == Status::Starting => Ok(()),
         touched => touched.map(drop),
@@ -210,7 +210,7 @@ pub(super) async fn heartbeat(
 ) -> Result<Json<Beaten>, ApiError> {
     let was_stale = run.status == RunStatus::Stale;
     let run = verbs::beat_run(api.tools(), &run).await?;
-    activity::touch(&api, &session, ActivityKind::Run).await?;
+    used(&api, &session).await?;
     Ok(Json(Beaten { run, was_stale }))
 }
 
