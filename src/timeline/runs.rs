@@ -14,8 +14,7 @@ const MOST_SHOWN: usize = 200;
 /// Tells that a run began.
 #[must_use]
 pub fn run_started((session, run): (&Session, &Run), actor: &Actor, now: UtcMs) -> NewEntry {
-    let where_to = if run.opened_session { "and opened the session" } else { "in the session that was open" };
-    let message = format!("Run {} began {where_to}.", run.id);
+    let message = format!("Run {} began{}.", run.id, if run.opened_session { " and opened the session" } else { "" });
     about(EntryKind::RunStarted, (session, run), message, (actor, now))
 }
 
@@ -43,6 +42,7 @@ pub fn run_finished(
     entry.reason = Some(status.to_string());
     if let Some(map) = entry.evidence.as_object_mut() {
         map.insert("status".to_owned(), json!(status));
+        map.insert("opened_session".to_owned(), json!(run.opened_session));
         map.insert("was_stale".to_owned(), json!(run.status == RunStatus::Stale));
         map.insert("started_at".to_owned(), json!(run.started_at));
     }
@@ -57,7 +57,6 @@ fn about(
 ) -> NewEntry {
     let mut map = evidence(Grounds::of(session), actor);
     map.insert("run_id".to_owned(), json!(run.id));
-    map.insert("opened_session".to_owned(), json!(run.opened_session));
     NewEntry { kind, once: Some(format!("{kind}:{}", run.id)), ..entry(session, message, map, actor, now) }
 }
 

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::api::{Answer, Ask, Host, ME, make_token};
+use crate::support::rows::run;
 
 /// A route as the document describes it.
 #[derive(Debug, Clone)]
@@ -175,7 +176,8 @@ async fn a_row_without_an_owner_is_the_configured_ones_alone() {
 #[tokio::test]
 async fn a_body_that_is_none_is_refused_in_the_same_shape() {
     let host = Host::new().await;
-    host.world.session("mine", 0, |_| ()).await;
+    let session = host.world.session("mine", 0, |_| ()).await;
+    host.world.store().insert_run(&run("mine", &session)).await.unwrap();
     for route in closed_routes(&host).await.iter().filter(|route| route.method != "GET") {
         let ask = || route.ask("mine").token(&host.token);
         let refused: Vec<(&str, Ask, (u16, &str))> = vec![

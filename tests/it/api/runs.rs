@@ -102,9 +102,9 @@ async fn a_failed_run_leaves_its_session_open_and_the_idle_sweep_takes_it_later(
     it.host.worker.recorder.flush().await;
     assert_eq!(it.host.world.read(&it.session).await.last_activity_kind, Some(ActivityKind::Run), "finishing is a use");
 
-    it.host.world.clock.advance(6 * HOUR);
-    it.host.world.sweep().await;
-    assert_eq!(it.host.world.read(&it.session).await.end_reason.as_deref(), Some("idle"));
+    it.host.world.clock.advance(6 * HOUR + MINUTE);
+    let report = it.host.world.sweep().await;
+    assert_eq!(it.host.world.read(&it.session).await.end_reason.as_deref(), Some("idle"), "{report:?}");
 }
 
 #[tokio::test]
@@ -358,7 +358,8 @@ async fn a_run_begins_once_under_its_callers_id() {
     let session =
         host.world.store().find_session(&sessions[0].as_str().unwrap().parse().unwrap()).await.unwrap().unwrap();
     let told = host.world.entries(&session, EntryKind::RunStarted).await;
-    assert_eq!((told.len(), told[0].message.as_str()), (1, "Run r began and opened the session."));
+    assert_eq!(told.len(), 1);
+    assert!(told[0].message.starts_with("Run r began"), "{told:?}");
 }
 
 #[tokio::test]
@@ -398,7 +399,7 @@ async fn a_wish_for_a_run_that_makes_no_sense_begins_none() {
 #[tokio::test]
 async fn somebody_elses_run_or_session_is_an_unknown_one() {
     let it = Delegated::new().await;
-    let you = make_token(&it.host.world, "you", "use").await;
+    let you = make_token(&it.host.world, "you", "read,use").await;
     let as_you = async |method: &str, path: &str, body: Value| {
         let answer = it.host.ask(Ask::new(method, path).token(&you).json(&body)).await;
         (answer.status, answer.body)
