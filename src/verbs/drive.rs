@@ -41,8 +41,10 @@ fn check_driver(name: &str) -> Result<(), VerbError> {
     Ok(())
 }
 
-/// Claims the right to drive a session, or renews one's own claim. A claim older than `driver_stale_after` goes to
-/// whoever claims it; of two at once one gets it. Writes only the claim; the runner is told like of a touch.
+/// Claims the right to drive a session, or renews one's own claim.
+///
+/// A claim older than `driver_stale_after` goes to whoever claims it; of two at once one gets it. Writes only the claim;
+/// the runner is told like of a touch.
 ///
 /// # Errors
 /// When the driver has no proper name, there is no such open session, somebody else holds a claim that has not lapsed, or the store fails.

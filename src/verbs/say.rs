@@ -22,8 +22,10 @@ pub async fn interrupt(tools: &Tools, id: &Id) -> Result<Session, VerbError> {
     find_open(tools, id).await
 }
 
-/// Begins a fresh conversation in the same engine. It may get another id of the engine's own, which is noted if its runner
-/// tells it already; an engine that names it only with the next turn is one that it cannot be noted of here.
+/// Begins a fresh conversation in the same engine.
+///
+/// It may get another id of the engine's own. That is noted here if the runner tells it already; some engines name it only
+/// with the next turn.
 ///
 /// # Errors
 /// When there is no such open session, its engine has ended (its row is closed then) or knows no such thing, its runner

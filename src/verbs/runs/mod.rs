@@ -81,9 +81,10 @@ pub async fn beat_run(tools: &Tools, run: &Run) -> Result<Run, VerbError> {
     if beaten { Ok(row) } else { Err(VerbError::Conflict(format!("run {} has finished ({})", row.id, row.status))) }
 }
 
-/// Finishes a run, keeps what it reports, and closes the session that it opened itself, if nothing speaks against that: see
-/// `close.rs`. That the session stays is no failure. A run that was called stale is finished all the same. Finishing again
-/// in the same way changes nothing, and tells what stands.
+/// Finishes a run, keeps what it reports, and closes the session that it opened itself, if nothing speaks against that.
+///
+/// What must be true for that stands in `close.rs`; that the session stays is no failure. A run that was called stale is
+/// finished all the same. Finishing again in the same way changes nothing, and tells what stands.
 ///
 /// # Errors
 /// When the status is none of an end, the result is too long, the run has finished in another way, or the store fails.
@@ -93,8 +94,10 @@ pub async fn finish_run(tools: &Tools, run: &Run, report: &Report, actor: &Actor
     for _ in 0..TRIES {
         match run.status {
             RunStatus::Running | RunStatus::Stale => {}
-            stands if stands == report.status => return stands_already(tools, run).await,
-            stands => {
+            RunStatus::Succeeded | RunStatus::Failed | RunStatus::Cancelled if run.status == report.status => {
+                return stands_already(tools, run).await;
+            }
+            stands @ (RunStatus::Succeeded | RunStatus::Failed | RunStatus::Cancelled) => {
                 return Err(VerbError::Conflict(format!("run {} has finished already, as {stands}", run.id)));
             }
         }

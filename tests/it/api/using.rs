@@ -66,7 +66,7 @@ async fn a_message_that_is_waited_for_is_a_use_at_its_beginning_and_at_its_end()
 }
 
 #[tokio::test]
-async fn a_wait_outlasts_an_ordinary_answer_and_its_turn_is_told_as_the_runner_tells_it() {
+async fn what_became_of_a_turn_is_told_as_the_runner_tells_it() {
     for (said, expected) in [(json!("running"), "running"), (json!("untold"), "untold"), (Value::Null, "untold")] {
         let (host, runner, _) = held().await;
         runner.answer(Verb::Messages, None, Answering::Altered(json!({"turn": said})));
