@@ -37,7 +37,7 @@ async fn measure(farm: Farm) {
     let tools = &farm.tools;
     let (worker, _work) = Worker::new(tools).unwrap();
     let router = api::router(worker, "me".to_owned(), "127.0.0.1:7117".parse().unwrap()).unwrap();
-    let (row, secret) = token::create(&[], "me", &"admin".parse().unwrap(), tools.clock.now()).unwrap();
+    let (row, secret) = token::create("me", &"admin".parse().unwrap(), tools.clock.now()).unwrap();
     tools.store.insert_token(&row).await.unwrap();
     println!("{} open sessions on ten runners, {ROUNDS} requests each", farm.sessions);
     for (path, kept) in LOOKS {

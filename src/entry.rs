@@ -25,6 +25,10 @@ words! {
         Warned = "warned",
         /// A run stopped sending heartbeats.
         RunStale = "run_stale",
+        /// A run began in the session.
+        RunStarted = "run_started",
+        /// A run in the session finished.
+        RunFinished = "run_finished",
         /// The session came in from another system.
         Imported = "imported",
     }

@@ -222,7 +222,7 @@ impl Session {
 }
 
 /// The row of a run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Run {
     /// Its id.
     pub id: Id,
@@ -238,6 +238,10 @@ pub struct Run {
     pub heartbeat_at: Option<UtcMs>,
     /// When it finished.
     pub finished_at: Option<UtcMs>,
+    /// Since when it has been called stale; none when it never was, or said afterwards that it goes on.
+    pub stale_at: Option<UtcMs>,
+    /// What it reported when it finished.
+    pub result: Option<String>,
 }
 
 /// The row of an enrolled runner: where it is, and what is remembered of it.

@@ -92,7 +92,7 @@ fn session_id(number: usize) -> Id {
 async fn tools(folder: &Path) -> Tools {
     let mut config = Config::defaults();
     config.safety.max_stops_per_runner = 0;
-    let settings = client_settings(&config.limits);
+    let settings = client_settings(&config);
     Tools {
         store: Store::open(&format!("sqlite://{}/sexton.db", folder.display())).await.unwrap(),
         runners: Arc::new(HttpRunners::new(&settings).unwrap()),

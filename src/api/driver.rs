@@ -4,7 +4,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::api::access::Caller;
@@ -13,7 +13,8 @@ use crate::api::error::ApiError;
 use crate::api::owned::Owned;
 use crate::api::state::Shared;
 use crate::session::{Id, Session};
-use crate::verbs;
+use crate::time::UtcMs;
+use crate::verbs::{self, Driving};
 
 /// Who drives.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -32,7 +33,37 @@ pub(super) struct Given {
     driver: Option<String>,
 }
 
+/// Who drives a session now.
+#[derive(Debug, Default, Serialize, ToSchema)]
+pub(super) struct Claimed {
+    /// Who claimed it; null when nobody did.
+    driver: Option<String>,
+    /// When that claim was made or renewed.
+    since: Option<UtcMs>,
+    /// When it lapses, or lapsed, unless it is renewed.
+    lapses_at: Option<UtcMs>,
+    /// Whether it no longer gives the right to drive, so that whoever claims it next gets it.
+    lapsed: bool,
+}
+
+/// Say who drives a session, and until when
+#[utoipa::path(get, path = "/v1/sessions/{id}/driver", operation_id = "find_driver", params(("id" = Id, Path)),
+    responses((status = 200, description = "The claim as it stands now; asking is no use of the session", body = Claimed)))]
+pub(super) async fn show(State(api): State<Shared>, Owned(session): Owned) -> Json<Claimed> {
+    let tools = api.tools();
+    let stale_after = tools.config().policy.limits_of(&session).driver_stale_after_ms;
+    let driving = verbs::driving(&session, stale_after, tools.clock.now());
+    Json(driving.map_or_else(Claimed::default, |Driving { driver, since, lapses_at, lapsed }| Claimed {
+        driver: Some(driver),
+        since,
+        lapses_at,
+        lapsed,
+    }))
+}
+
 /// Claim the right to drive a session, or renew it
+///
+/// 409 when somebody else holds a claim that has not lapsed: the message says who, and until when.
 #[utoipa::path(post, path = "/v1/sessions/{id}/driver", operation_id = "claim_driver", request_body = Driver,
     params(("id" = Id, Path)), responses((status = 200, description = "The driver drives it", body = Session)))]
 pub(super) async fn claim(

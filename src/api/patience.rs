@@ -24,6 +24,10 @@ pub(super) enum Patience {
     Runner,
     /// A runner that stops an engine.
     Stop,
+    /// A run's engine that may be asked to stop twice, and is touched where it stays.
+    Finish,
+    /// A runner that waits for the end of a turn.
+    Turn,
     /// A whole pass, and the one before it.
     Pass,
 }
@@ -39,6 +43,10 @@ impl Patience {
             Self::Store => STORE,
             Self::Runner => STORE + limits.ready_wait.as_std() + 3 * limits.request_timeout.as_std(),
             Self::Stop => STORE + limits.request_timeout.as_std() + limits.end_timeout.as_std(),
+            Self::Finish => 2 * Self::Stop.limit(config) + Self::Runner.limit(config),
+            Self::Turn => {
+                Self::Runner.limit(config) + limits.request_timeout.as_std() + config.runner.send_timeout.as_std()
+            }
             Self::Pass => STORE + 2 * config.schedule.pass_limit.as_std(),
         }
     }

@@ -21,8 +21,8 @@ use crate::api::owned::Subject;
 use crate::api::patience::{Patience, bound};
 use crate::api::state::Shared;
 use crate::api::{
-    access, activity, connectivity, document, driver, end, explain, health, hosts, keep, messages, metrics, owned,
-    runners, sessions, sweeps, timeline,
+    access, activity, connectivity, document, driver, end, explain, generating, health, hosts, keep, messages, metrics,
+    owned, runners, runs, say, sessions, sweeps, timeline,
 };
 use crate::token::Scope;
 
@@ -63,11 +63,21 @@ fn table() -> Vec<Line> {
         with(Scope::Use, Patience::Runner, routes!(activity::record)),
         with(Scope::Read, Patience::Runner, routes!(timeline::read)),
         with(Scope::Read, Patience::Runner, routes!(explain::explain)),
-        with(Scope::Use, Patience::Runner, routes!(messages::send)),
+        with(Scope::Use, Patience::Turn, routes!(messages::send)),
+        with(Scope::Use, Patience::Turn, routes!(messages::copilot)),
+        with(Scope::Use, Patience::Runner, routes!(say::interrupt)),
+        with(Scope::Use, Patience::Runner, routes!(say::clear)),
+        with(Scope::Read, Patience::Runner, routes!(generating::generating)),
         with(Scope::Use, Patience::Stop, routes!(end::end)),
         with(Scope::Keep, Patience::Runner, routes!(keep::keep)),
+        with(Scope::Read, Patience::Store, routes!(driver::show)),
         with(Scope::Use, Patience::Runner, routes!(driver::claim)),
         with(Scope::Use, Patience::Runner, routes!(driver::release)),
+        with(Scope::Use, Patience::Stop, routes!(runs::begin)),
+        with(Scope::Read, Patience::Store, routes!(runs::list)),
+        with(Scope::Read, Patience::Store, routes!(runs::find)),
+        with(Scope::Use, Patience::Runner, routes!(runs::heartbeat)),
+        with(Scope::Use, Patience::Finish, routes!(runs::finish)),
         with(Scope::Reap, Patience::Pass, routes!(sweeps::run)),
         with(Scope::Read, Patience::Store, routes!(sweeps::list)),
         with(Scope::Read, Patience::Store, routes!(runners::list)),
@@ -220,6 +230,7 @@ mod tests {
     fn patience_outlasts_what_it_waits_for() {
         let config = Config::defaults();
         assert!(Patience::Stop.limit(&config) > config.limits.end_timeout.as_std());
+        assert!(Patience::Turn.limit(&config) > config.runner.send_timeout.as_std());
         assert!(Patience::Pass.limit(&config) > config.schedule.pass_limit.as_std());
     }
 }

@@ -14,7 +14,7 @@ use crate::api::error::{ApiError, ErrorCode};
 use crate::api::owned::Owned;
 use crate::api::page::{self, Page};
 use crate::api::state::{Api, Shared};
-use crate::session::{Id, Session};
+use crate::session::{Id, Session, Status};
 use crate::store::SessionFilter;
 use crate::verbs::{self, StartWish, Started, person};
 
@@ -28,6 +28,15 @@ pub(super) struct Which {
     all: bool,
     /// Only this owner's; a token of scope `admin` sees those of all owners when nothing is said
     owner: Option<String>,
+    /// Only those in exactly this repo
+    repo: Option<String>,
+    /// Only those with this engine
+    engine: Option<String>,
+    /// Only those on this runner
+    #[param(value_type = Option<String>)]
+    runner: Option<Id>,
+    /// Only those that stand like this; `ended` needs no `all`
+    status: Option<Status>,
     /// At most this many, 1 to 1000; 200 when nothing is said
     limit: Option<u32>,
     /// What `next` said
@@ -45,8 +54,16 @@ pub(super) async fn list(
     Query(which): Query<Which>,
 ) -> Result<Json<Page<Session>>, ApiError> {
     let limit = page::size(which.limit)?;
-    let mut filter =
-        SessionFilter { open_only: !which.all, after: which.after, limit: Some(limit + 1), ..caller.filter(&api) };
+    let mut filter = SessionFilter {
+        open_only: !which.all && which.status.is_none(),
+        repo: which.repo,
+        engine: which.engine,
+        runner: which.runner,
+        status: which.status,
+        after: which.after,
+        limit: Some(limit + 1),
+        ..caller.filter(&api)
+    };
     if let Some(owner) = which.owner {
         // Somebody else's name shows nobody's sessions to whoever sees only their own.
         let mine = caller.sees_all() || owner == caller.owner;
@@ -110,7 +127,7 @@ pub(super) async fn ensure(
 }
 
 /// Starts an engine, or uses the one that is there. Where the runner did not hear of that use, the next one tells it.
-async fn start(api: &Api, wish: &StartWish) -> Result<Started, ApiError> {
+pub(super) async fn start(api: &Api, wish: &StartWish) -> Result<Started, ApiError> {
     let started = verbs::start(api.tools(), wish, &person(api.tools(), &wish.owner)).await?;
     if started.heard == Heard::Yes {
         api.worker.recorder.hear(&started.session);
@@ -119,7 +136,7 @@ async fn start(api: &Api, wish: &StartWish) -> Result<Started, ApiError> {
 }
 
 /// Returns the runner that is meant: the one that is named, else the one of this machine, else the only one.
-async fn runner(api: &Api, named: Option<Id>) -> Result<Id, ApiError> {
+pub(super) async fn runner(api: &Api, named: Option<Id>) -> Result<Id, ApiError> {
     if let Some(named) = named {
         return Ok(named);
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, anyhow};
 
 use crate::clock::SystemClock;
-use crate::config::{Config, ConfigError, Environment, LimitsConfig, LogConfig, Paths, Sources, load};
+use crate::config::{Config, ConfigError, Environment, LogConfig, Paths, Sources, load};
 use crate::metrics::Metrics;
 use crate::runner_client::{ClientSettings, HttpRunners};
 use crate::session::Id;
@@ -136,7 +136,7 @@ impl Context {
 pub async fn tools(config: &Config, paths: &Paths) -> anyhow::Result<Tools> {
     let store = Store::open(&paths.store_url(config)?).await?;
     let roots = runner_ca(&config.server.runner_ca)?;
-    let runners = HttpRunners::trusting(&client_settings(&config.limits), &roots).map_err(|why| anyhow!(why))?;
+    let runners = HttpRunners::trusting(&client_settings(config), &roots).map_err(|why| anyhow!(why))?;
     Ok(Tools {
         store,
         runners: Arc::new(runners),
@@ -157,11 +157,13 @@ fn runner_ca(file: &str) -> anyhow::Result<Vec<u8>> {
 
 /// Returns the limits of the client under these settings.
 #[must_use]
-pub fn client_settings(limits: &LimitsConfig) -> ClientSettings {
+pub fn client_settings(config: &Config) -> ClientSettings {
+    let limits = &config.limits;
     ClientSettings {
         connect_timeout: limits.connect_timeout,
         timeout: limits.request_timeout,
         end_timeout: limits.end_timeout,
+        send_timeout: config.runner.send_timeout,
         response_bytes: limits.response_bytes.0,
     }
 }

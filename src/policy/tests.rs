@@ -286,6 +286,8 @@ fn a_run_is_stale_at_exactly_its_limit() {
         started_at: NOW.minus(9 * HOUR),
         heartbeat_at: Some(NOW.minus(age)),
         finished_at: None,
+        stale_at: None,
+        result: None,
     };
     let stale = |age| run_is_stale(&run(RunStatus::Running, age), &policy(), NOW);
     assert_eq!([15 * MINUTE - 1, 15 * MINUTE, 15 * MINUTE + 1].map(stale), [false, true, true]);

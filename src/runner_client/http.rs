@@ -10,10 +10,11 @@ use serde::Serialize;
 
 use crate::protocol::tracked::{Reading, read_tracked, says_not_ready};
 use crate::protocol::{
-    FindAnswer, FindRequest, ForgetRequest, Health, MessageRequest, SessionRequest, StartRequest, TouchRequest, path,
+    FindAnswer, FindRequest, ForgetRequest, Health, MessageRequest, SessionRequest, StartRequest, TouchRequest,
+    TurnOutcome, path,
 };
 use crate::runner_client::exchange::{Exchange, Question, Reply};
-use crate::runner_client::session::{About, read_find, read_health, read_session};
+use crate::runner_client::session::{About, read_find, read_health, read_session, read_turn};
 use crate::runner_client::{NoAnswer, Observation, RunnerApi, SessionReply, StopAnswer, StopCall, Target};
 use crate::runner_client::{end, reach};
 use crate::time::Span;
@@ -31,6 +32,8 @@ pub struct ClientSettings {
     pub timeout: Span,
     /// The same for `end`: the runner's stop ladder, and some time to prove that all is gone.
     pub end_timeout: Span,
+    /// How long the turn of a message that is waited for may take beside that: as long as runners let anybody wait.
+    pub send_timeout: Span,
     /// The most bytes of an answer that are read.
     pub response_bytes: usize,
 }
@@ -44,6 +47,7 @@ pub struct HttpRunners {
     exchange: Exchange,
     timeout: Duration,
     end_timeout: Duration,
+    turn_timeout: Duration,
 }
 
 impl HttpRunners {
@@ -82,7 +86,9 @@ impl HttpRunners {
             .or_else(|_| builder().tls_certs_only(roots).build())
             .map_err(|error| format!("the HTTP client cannot be set up: {}", reach::root(&error)))?;
         let exchange = Exchange { client, connect_timeout, response_bytes: settings.response_bytes };
-        Ok(Self { exchange, timeout: settings.timeout.as_std(), end_timeout: settings.end_timeout.as_std() })
+        let timeout = settings.timeout.as_std();
+        let turn_timeout = timeout + settings.send_timeout.as_std();
+        Ok(Self { exchange, timeout, end_timeout: settings.end_timeout.as_std(), turn_timeout })
     }
 
     async fn observe(&self, target: &Target) -> Result<Observation, NoAnswer> {
@@ -143,6 +149,19 @@ impl RunnerApi for HttpRunners {
     ) -> BoxFuture<'a, Result<SessionReply, NoAnswer>> {
         let about = About { session_id: &request.session_id, generation: request.generation };
         self.say(target, path::MESSAGES, request, about).boxed()
+    }
+
+    fn converse<'a>(
+        &'a self,
+        target: &'a Target,
+        request: &'a MessageRequest,
+    ) -> BoxFuture<'a, Result<(SessionReply, Option<TurnOutcome>), NoAnswer>> {
+        let about = About { session_id: &request.session_id, generation: request.generation };
+        async move {
+            let question = Question::post(path::MESSAGES, request, self.turn_timeout)?;
+            read_turn(&self.exchange.ask(target, question).await?, target, about)
+        }
+        .boxed()
     }
 
     fn start<'a>(

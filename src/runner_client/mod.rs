@@ -22,7 +22,7 @@ pub use target::Target;
 
 use crate::protocol::{
     EndRequest, FindAnswer, FindRequest, ForgetRequest, Health, MessageRequest, SessionRequest, StartRequest,
-    TouchRequest,
+    TouchRequest, TurnOutcome,
 };
 
 /// A conditional stop and what the caller knows beside it.
@@ -56,6 +56,14 @@ pub trait RunnerApi: Send + Sync {
         target: &'a Target,
         request: &'a MessageRequest,
     ) -> BoxFuture<'a, Result<SessionReply, NoAnswer>>;
+
+    /// Gives an engine a message, and waits until the turn that it begins is over, or for as long as the runner lets anybody
+    /// wait. What became of the turn comes with it, where the runner took the message and told.
+    fn converse<'a>(
+        &'a self,
+        target: &'a Target,
+        request: &'a MessageRequest,
+    ) -> BoxFuture<'a, Result<(SessionReply, Option<TurnOutcome>), NoAnswer>>;
 
     /// Asks to start an engine.
     fn start<'a>(

@@ -3,7 +3,7 @@
 //! `ended` and `not_tracked` let a row be closed, so both need an answer of a runner that speaks the protocol and names
 //! this session. A bare 404 of a foreign runner is a route that it does not have, never a session that it does not know.
 
-use crate::protocol::{Failure, FindAnswer, Health, SessionAnswer, TouchOutcome};
+use crate::protocol::{Failure, FindAnswer, Health, SessionAnswer, TouchOutcome, TurnOutcome};
 use crate::runner_client::exchange::Reply;
 use crate::runner_client::foreign::Remarks;
 use crate::runner_client::{NoAnswer, SessionReply, Target};
@@ -23,6 +23,18 @@ pub(super) fn read_session(reply: &Reply, target: &Target, about: About<'_>) -> 
         return by_status(reply, &remarks, about);
     }
     if (200..300).contains(&reply.status) { done(reply, target, about) } else { failure(reply, target, about) }
+}
+
+/// Reads the answer to a message whose turn was waited for, with what became of that turn.
+pub(super) fn read_turn(
+    reply: &Reply,
+    target: &Target,
+    about: About<'_>,
+) -> Result<(SessionReply, Option<TurnOutcome>), NoAnswer> {
+    let read = read_session(reply, target, about)?;
+    let told = || serde_json::from_slice::<SessionAnswer>(&reply.body).ok().and_then(|answer| answer.turn);
+    let turn = if matches!(read, SessionReply::Done(_)) { told() } else { None };
+    Ok((read, turn))
 }
 
 /// Reads the answer to `GET /coding/health`.
@@ -184,6 +196,18 @@ mod tests {
         for bare in [200, 404, 410, 500] {
             assert!(matches!(read(true, bare, &json!({})), Err(NoAnswer::Unrecognised(_))), "{bare}");
         }
+    }
+
+    #[test]
+    fn what_became_of_a_turn_comes_with_a_message_that_was_taken_and_with_nothing_else() {
+        let session_id = "s-1".parse().unwrap();
+        let about = About { session_id: &session_id, generation: 3 };
+        let read = |status, change| read_turn(&Reply::of(status, &with(change).to_string()), &target(true), about);
+        assert_eq!(read(200, json!({"turn": "over"})), Ok((SessionReply::Done(None), Some(TurnOutcome::Over))));
+        assert_eq!(read(200, json!({})), Ok((SessionReply::Done(None), None)));
+        let gone = read(410, json!({"outcome": "ended", "reason": "exited", "turn": "over"}));
+        assert!(matches!(gone, Ok((SessionReply::Ended { .. }, None))), "{gone:?}");
+        assert!(read(200, json!({"turn": "over", "generation": 4})).is_err());
     }
 
     #[test]

@@ -38,6 +38,7 @@ pub use holds::Claim;
 pub use imports::Imported;
 pub use retention::{Keep, Protected, Pruned};
 pub use runners::RunnerMemory;
+pub use runs::{RunBegun, RunFilter};
 pub use sessions::{Begun, Inserted, SessionFilter};
 pub use settings::PAUSED;
 pub use sweeps::{NewSweep, Sweep, SweepItem};

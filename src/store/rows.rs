@@ -121,6 +121,8 @@ pub(super) struct RunRow {
     started_at: i64,
     heartbeat_at: Option<i64>,
     finished_at: Option<i64>,
+    stale_at: Option<i64>,
+    result: Option<String>,
 }
 
 impl Plain for RunRow {
@@ -135,6 +137,8 @@ impl Plain for RunRow {
             started_at: UtcMs(self.started_at),
             heartbeat_at: self.heartbeat_at.map(UtcMs),
             finished_at: self.finished_at.map(UtcMs),
+            stale_at: self.stale_at.map(UtcMs),
+            result: self.result,
         })
     }
 }

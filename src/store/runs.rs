@@ -1,18 +1,21 @@
 //! Runs: delegated pieces of work, their heartbeats and their end.
 
+use sqlx::{QueryBuilder, Sqlite};
+
 use crate::entry::NewEntry;
 use crate::session::{Id, Run, RunStatus, Session};
 use crate::store::error::At;
 use crate::store::rows::{RunRow, SessionRow, session_columns};
 use crate::store::sweeps::{SweepItem, insert_item};
-use crate::store::timeline::write_entry;
-use crate::store::{Store, StoreError};
+use crate::store::timeline::{insert_entry, write_entry};
+use crate::store::{Conn, Store, StoreError};
 use crate::time::UtcMs;
 
 macro_rules! select_runs {
     ($rest:literal) => {
         concat!(
-            "SELECT id, session_id, status, opened_session, started_at, heartbeat_at, finished_at FROM runs ",
+            "SELECT id, session_id, status, opened_session, started_at, heartbeat_at, finished_at, stale_at, result
+             FROM runs ",
             $rest
         )
     };
@@ -23,23 +26,71 @@ pub(super) const STALE: &str = select_runs!(
      ORDER BY COALESCE(heartbeat_at, started_at), id LIMIT $2"
 );
 
+/// Which runs to list, in the order of their ids.
+#[derive(Debug, Clone, Default)]
+pub struct RunFilter {
+    /// Only in sessions of this owner.
+    pub owner: Option<String>,
+    /// With `owner`: in sessions without an owner too.
+    pub ownerless_too: bool,
+    /// Only in this session.
+    pub session: Option<Id>,
+    /// Only those that stand like this.
+    pub status: Option<RunStatus>,
+    /// Only ids behind this one: the last of the page before.
+    pub after: Option<Id>,
+    /// At most so many; none means all.
+    pub limit: Option<u32>,
+}
+
+/// What came of beginning a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RunBegun {
+    /// The run stands, and its entry.
+    Done,
+    /// There is one of that id; nothing was written but that it opened its session, where this call did.
+    Taken(Box<Run>),
+}
+
 impl Store {
     /// Inserts a run; false when there is one of that id already.
     ///
     /// # Errors
     /// When the store fails.
     pub async fn insert_run(&self, run: &Run) -> Result<bool, StoreError> {
-        let sql = "INSERT INTO runs (id, session_id, status, opened_session, started_at, heartbeat_at, finished_at)
-                   VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING";
-        let query = sqlx::query(sql)
-            .bind(run.id.as_str())
-            .bind(run.session_id.as_str())
-            .bind(run.status.as_str())
-            .bind(i64::from(run.opened_session))
-            .bind(run.started_at.0)
-            .bind(run.heartbeat_at.map(|t| t.0))
-            .bind(run.finished_at.map(|t| t.0));
-        Ok(query.execute(self.writer()).await.at(self)?.rows_affected() == 1)
+        let mut tx = self.begin().await?;
+        let inserted = insert(&mut tx, run).await.at(self)?;
+        tx.commit().await.at(self)?;
+        Ok(inserted)
+    }
+
+    /// Inserts a run with the entry that tells of its beginning, in one transaction.
+    ///
+    /// Of two begins of one id in one session at once, one may have opened the session and the other been first here: the
+    /// run has opened it all the same.
+    ///
+    /// # Errors
+    /// When the store fails; then nothing was written.
+    pub async fn begin_run(&self, run: &Run, entry: &NewEntry) -> Result<RunBegun, StoreError> {
+        let mut tx = self.begin().await?;
+        if insert(&mut tx, run).await.at(self)? {
+            insert_entry(&mut tx, entry).await.at(self)?;
+            tx.commit().await.at(self)?;
+            return Ok(RunBegun::Done);
+        }
+        if run.opened_session {
+            let sql = "UPDATE runs SET opened_session = 1 WHERE id = $1 AND session_id = $2 AND status = 'running'";
+            let query = sqlx::query(sql).bind(run.id.as_str()).bind(run.session_id.as_str());
+            query.execute(&mut *tx).await.at(self)?;
+        }
+        let sql = select_runs!("WHERE id = $1");
+        let found = sqlx::query_as::<_, RunRow>(sql).bind(run.id.as_str()).fetch_optional(&mut *tx).await;
+        let found = self.read_one(found)?;
+        tx.commit().await.at(self)?;
+        found.map(|run| RunBegun::Taken(Box::new(run))).ok_or_else(|| StoreError::Failed {
+            store: self.name().to_owned(),
+            why: format!("run {} was refused and is not there", run.id),
+        })
     }
 
     /// Finds a run by its id.
@@ -73,25 +124,73 @@ impl Store {
         self.read_all(sqlx::query_as::<_, RunRow>(sql).bind(session.as_str()).fetch_all(self.reader()).await)
     }
 
-    /// Notes a run's heartbeat, forward only; false when it is not running.
+    /// Lists runs without what they reported, which may be long.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn list_runs_of(&self, filter: &RunFilter) -> Result<Vec<Run>, StoreError> {
+        let mut sql: QueryBuilder<Sqlite> = QueryBuilder::new(
+            "SELECT id, session_id, status, opened_session, started_at, heartbeat_at, finished_at, stale_at,
+                 NULL AS result FROM runs WHERE 1 = 1",
+        );
+        if let Some(owner) = &filter.owner {
+            sql.push(" AND session_id IN (SELECT id FROM sessions WHERE owner_id = ").push_bind(owner.clone());
+            sql.push(if filter.ownerless_too { " OR owner_id IS NULL)" } else { ")" });
+        }
+        if let Some(session) = &filter.session {
+            sql.push(" AND session_id = ").push_bind(session.as_str());
+        }
+        if let Some(status) = filter.status {
+            sql.push(" AND status = ").push_bind(status.as_str());
+        }
+        if let Some(after) = &filter.after {
+            sql.push(" AND id > ").push_bind(after.as_str());
+        }
+        sql.push(" ORDER BY id LIMIT ").push_bind(i64::from(filter.limit.unwrap_or(u32::MAX)));
+        self.read_all(sql.build_query_as::<RunRow>().fetch_all(self.reader()).await)
+    }
+
+    /// Notes a run's heartbeat, forward only; one that was called stale is running again. False when it has finished, or
+    /// there is none.
     ///
     /// # Errors
     /// When the store fails.
     pub async fn beat_run(&self, id: &Id, at: UtcMs) -> Result<bool, StoreError> {
-        let sql = "UPDATE runs SET heartbeat_at = CASE WHEN heartbeat_at > $2 THEN heartbeat_at ELSE $2 END
-                   WHERE id = $1 AND status = 'running'";
+        let sql = "UPDATE runs SET heartbeat_at = CASE WHEN heartbeat_at > $2 THEN heartbeat_at ELSE $2 END,
+                       status = 'running', stale_at = NULL
+                   WHERE id = $1 AND status IN ('running', 'stale')";
         let query = sqlx::query(sql).bind(id.as_str()).bind(at.0);
         Ok(query.execute(self.writer()).await.at(self)?.rows_affected() == 1)
     }
 
-    /// Finishes a run that is running, or was taken for stale too soon; false when it has finished otherwise.
+    /// Finishes a run, with what it reported and with its entry, in one transaction; false when it does not stand as it
+    /// was read, and nothing was written. One that was called stale is finished all the same, and keeps since when.
     ///
     /// # Errors
-    /// When the store fails.
-    pub async fn finish_run(&self, id: &Id, status: RunStatus, at: UtcMs) -> Result<bool, StoreError> {
-        let sql = "UPDATE runs SET status = $2, finished_at = $3 WHERE id = $1 AND status IN ('running', 'stale')";
-        let query = sqlx::query(sql).bind(id.as_str()).bind(status.as_str()).bind(at.0);
-        Ok(query.execute(self.writer()).await.at(self)?.rows_affected() == 1)
+    /// When the store fails; then nothing was written.
+    pub async fn finish_run(
+        &self,
+        read: &Run,
+        (status, result): (RunStatus, Option<&str>),
+        at: UtcMs,
+        entry: &NewEntry,
+    ) -> Result<bool, StoreError> {
+        let sql = "UPDATE runs SET status = $3, result = $4, finished_at = $5,
+                       stale_at = CASE WHEN status = 'stale' THEN COALESCE(stale_at, $5) ELSE NULL END
+                   WHERE id = $1 AND status = $2 AND status IN ('running', 'stale')";
+        let mut tx = self.begin().await?;
+        let query = sqlx::query(sql)
+            .bind(read.id.as_str())
+            .bind(read.status.as_str())
+            .bind(status.as_str())
+            .bind(result.map(str::to_owned))
+            .bind(at.0);
+        if query.execute(&mut *tx).await.at(self)?.rows_affected() == 0 {
+            return Ok(false);
+        }
+        insert_entry(&mut tx, entry).await.at(self)?;
+        tx.commit().await.at(self)?;
+        Ok(true)
     }
 
     /// Lists runs that are `running` and gave no heartbeat after `cutoff`: the longest silent first, `limit` at most.
@@ -115,18 +214,43 @@ impl Store {
         entry: &NewEntry,
         item: Option<&SweepItem>,
     ) -> Result<bool, StoreError> {
-        let sql = "UPDATE runs SET status = 'stale'
+        let sql = "UPDATE runs SET status = 'stale', stale_at = $3
                    WHERE id = $1 AND status = 'running' AND COALESCE(heartbeat_at, started_at) <= $2";
         let mut tx = self.begin().await?;
-        let query = sqlx::query(sql).bind(run.id.as_str()).bind(cutoff.0);
+        let query = sqlx::query(sql).bind(run.id.as_str()).bind(cutoff.0).bind(entry.at.0);
         if query.execute(&mut *tx).await.at(self)?.rows_affected() == 0 {
             return Ok(false);
         }
-        write_entry(&mut tx, entry, Some(format!("stale:{}", run.id)), false).await.at(self)?;
+        write_entry(&mut tx, entry, Some(stale_once(run)), false).await.at(self)?;
         if let Some(item) = item {
             insert_item(&mut tx, item).await.at(self)?;
         }
         tx.commit().await.at(self)?;
         Ok(true)
     }
+}
+
+/// Each silence of a run is told once: one that went on and fell silent again is told again.
+fn stale_once(run: &Run) -> String {
+    match run.heartbeat_at {
+        Some(at) => format!("stale:{}:{}", run.id, at.0),
+        None => format!("stale:{}", run.id),
+    }
+}
+
+async fn insert(tx: &mut Conn, run: &Run) -> Result<bool, sqlx::Error> {
+    let sql = "INSERT INTO runs (id, session_id, status, opened_session, started_at, heartbeat_at, finished_at,
+                   stale_at, result)
+               VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING";
+    let query = sqlx::query(sql)
+        .bind(run.id.as_str().to_owned())
+        .bind(run.session_id.as_str().to_owned())
+        .bind(run.status.as_str())
+        .bind(i64::from(run.opened_session))
+        .bind(run.started_at.0)
+        .bind(run.heartbeat_at.map(|t| t.0))
+        .bind(run.finished_at.map(|t| t.0))
+        .bind(run.stale_at.map(|t| t.0))
+        .bind(run.result.clone());
+    Ok(query.execute(tx).await?.rows_affected() == 1)
 }

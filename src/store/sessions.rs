@@ -3,7 +3,7 @@
 use sqlx::{QueryBuilder, Sqlite};
 
 use crate::entry::NewEntry;
-use crate::session::{Id, Session};
+use crate::session::{Id, Session, Status};
 use crate::store::error::{At, is_taken};
 use crate::store::rows::{SessionRow, session_columns};
 use crate::store::timeline::insert_entry;
@@ -21,6 +21,12 @@ pub struct SessionFilter {
     pub open_only: bool,
     /// Only this runner's.
     pub runner: Option<Id>,
+    /// Only in exactly this repo.
+    pub repo: Option<String>,
+    /// Only with this engine.
+    pub engine: Option<String>,
+    /// Only those that stand like this.
+    pub status: Option<Status>,
     /// Only ids behind this one: the last of the page before.
     pub after: Option<Id>,
     /// At most so many; none means all.
@@ -111,6 +117,15 @@ impl Store {
         }
         if let Some(runner) = &filter.runner {
             sql.push(" AND runner_id = ").push_bind(runner.as_str());
+        }
+        if let Some(repo) = &filter.repo {
+            sql.push(" AND repo = ").push_bind(repo.clone());
+        }
+        if let Some(engine) = &filter.engine {
+            sql.push(" AND engine = ").push_bind(engine.clone());
+        }
+        if let Some(status) = filter.status {
+            sql.push(" AND status = ").push_bind(status.as_str());
         }
         if let Some(after) = &filter.after {
             sql.push(" AND id > ").push_bind(after.as_str());

@@ -1,10 +1,12 @@
 //! From outcome to sentence, pure: what a timeline entry says to a person, and the evidence under it.
 
 mod phrase;
+mod runs;
 
 use serde_json::{Map, Value, json};
 
 pub use phrase::size;
+pub use runs::{run_finished, run_started};
 
 use crate::entry::{EntryKind, NewEntry};
 use crate::policy::Decision;

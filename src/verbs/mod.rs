@@ -6,18 +6,25 @@
 mod drive;
 mod end;
 mod ended;
+mod generating;
 mod keep;
 mod lease;
 mod ready;
+mod reply;
+mod runs;
+mod say;
 mod send;
 mod start;
 
-pub use drive::{claim, release};
+pub use drive::{Driving, claim, driving, release};
 pub use end::end;
 pub use ended::close_if_ended;
+pub use generating::{Generating, generating};
 pub use keep::{keep, keep_own};
 pub use ready::{MayBeEarly, once_ready};
-pub use send::send;
+pub use runs::{Finished, Report, beat_run, begin_run, finish_run};
+pub use say::{clear, interrupt};
+pub use send::{Message, Sent, send};
 pub use start::{StartWish, Started, start};
 
 use crate::activity::{Heard, tell_runner};

@@ -27,6 +27,12 @@ impl MayBeEarly for SessionReply {
     }
 }
 
+impl<T> MayBeEarly for (SessionReply, T) {
+    fn is_early(&self) -> bool {
+        self.0.is_early()
+    }
+}
+
 impl MayBeEarly for Health {
     fn is_early(&self) -> bool {
         !self.origin.ready

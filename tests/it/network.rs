@@ -44,6 +44,7 @@ fn client(roots: &str) -> HttpRunners {
         connect_timeout: Span(5_000),
         timeout: Span(5_000),
         end_timeout: Span(5_000),
+        send_timeout: Span(5_000),
         response_bytes: 1 << 20,
     };
     HttpRunners::trusting(&settings, roots.as_bytes()).unwrap()
@@ -115,8 +116,13 @@ async fn a_certificate_for_another_name_is_not_believed() {
 
 #[test]
 fn roots_that_are_none_are_refused() {
-    let settings =
-        ClientSettings { connect_timeout: Span(1), timeout: Span(1), end_timeout: Span(1), response_bytes: 1 };
+    let settings = ClientSettings {
+        connect_timeout: Span(1),
+        timeout: Span(1),
+        end_timeout: Span(1),
+        send_timeout: Span(1),
+        response_bytes: 1,
+    };
     for bad in ["nothing", KEY] {
         let why = HttpRunners::trusting(&settings, bad.as_bytes()).unwrap_err();
         assert!(why.contains("server.runner_ca"), "{why}");

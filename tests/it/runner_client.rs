@@ -9,7 +9,7 @@ use sexton::clock::{Clock, ManualClock};
 use sexton::protocol::tracked::TrackedSet;
 use sexton::protocol::{
     Because, EndMode, EndRequest, EngineState, ForgetRequest, MessageRequest, StartRequest, StopLimits, Told,
-    TouchRequest,
+    TouchRequest, TurnOutcome,
 };
 use sexton::runner_client::{
     ClientSettings, HttpRunners, NoAnswer, Observation, RunnerApi, SessionReply, StopAnswer, StopCall, Target,
@@ -27,6 +27,7 @@ fn client() -> HttpRunners {
         connect_timeout: Span(400),
         timeout: Span(800),
         end_timeout: Span(800),
+        send_timeout: Span(800),
         response_bytes: 256 * 1_024,
     };
     HttpRunners::new(&settings).unwrap()
@@ -471,4 +472,36 @@ async fn an_engine_that_left_by_itself_is_reported_with_its_own_reason() {
     assert!(matches!(client().end(&target, &stop_of("s-1", 2, &set)).await, StopAnswer::AlreadyStopped(record)
         if record.reason == "exited"));
     assert_eq!(Target::from(&runner.row("mac")), at(&runner.url));
+}
+
+#[tokio::test]
+async fn who_waits_for_a_turn_has_more_patience_than_who_does_not() {
+    let runner = FakeRunner::start().await;
+    runner.hold_engine(&id("s-1"), 3, idle_for(HOUR));
+    let (target, _) = observe(&runner).await;
+    let patient = ClientSettings {
+        connect_timeout: Span(400),
+        timeout: Span(100),
+        end_timeout: Span(100),
+        send_timeout: Span(60 * SECOND),
+        response_bytes: 256 * 1_024,
+    };
+    let client = HttpRunners::new(&patient).unwrap();
+    let message = |wait| MessageRequest {
+        session_id: id("s-1"),
+        generation: 3,
+        text: "go on".to_owned(),
+        message_id: None,
+        wait,
+        owner_id: None,
+    };
+    let gate = runner.hold(Verb::Messages, When::Decided);
+    let (waited, plain) = (message(true), message(false));
+    let (turn, ()) = tokio::join!(client.converse(&target, &waited), async {
+        gate.reached().await;
+        // This one begins later and is given up, as its ordinary patience ends.
+        assert!(matches!(client.message(&target, &plain).await, Err(NoAnswer::Unanswered(_))));
+        gate.open();
+    });
+    assert!(matches!(turn, Ok((SessionReply::Done(_), Some(TurnOutcome::Over)))), "{turn:?}");
 }

@@ -7,12 +7,12 @@ use futures_util::future::BoxFuture;
 
 use crate::protocol::{
     EndRequest, FindAnswer, FindRequest, ForgetRequest, Health, MessageRequest, SessionRequest, StartRequest,
-    TouchRequest,
+    TouchRequest, TurnOutcome,
 };
 use crate::runner_client::{NoAnswer, Observation, RunnerApi, SessionReply, StopAnswer, StopCall, Target};
 use crate::session::Id;
 use crate::tools::Tools;
-use crate::verbs;
+use crate::verbs::{self, Message};
 
 /// The runners as they are, except that somebody writes to one session right between the worker's decision to stop it
 /// and the stop.
@@ -30,7 +30,7 @@ impl ComingBack {
     async fn come_back(&self, request: &EndRequest) {
         if request.session_id == self.session
             && !self.came.swap(true, Ordering::SeqCst)
-            && let Err(error) = verbs::send(&self.tools, &self.session, "Wait, one more thing.").await
+            && let Err(error) = verbs::send(&self.tools, &self.session, &Message::plain("Wait, one more thing.")).await
         {
             tracing::error!(%error, "the demonstration's message was not delivered");
         }
@@ -64,6 +64,14 @@ impl RunnerApi for ComingBack {
         request: &'a MessageRequest,
     ) -> BoxFuture<'a, Result<SessionReply, NoAnswer>> {
         self.tools.runners.message(target, request)
+    }
+
+    fn converse<'a>(
+        &'a self,
+        target: &'a Target,
+        request: &'a MessageRequest,
+    ) -> BoxFuture<'a, Result<(SessionReply, Option<TurnOutcome>), NoAnswer>> {
+        self.tools.runners.converse(target, request)
     }
 
     fn start<'a>(

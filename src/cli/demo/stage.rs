@@ -119,6 +119,7 @@ fn plain_tools(store: Store) -> anyhow::Result<Tools> {
         connect_timeout: config.limits.connect_timeout,
         timeout: config.limits.request_timeout,
         end_timeout: config.limits.end_timeout,
+        send_timeout: config.runner.send_timeout,
         response_bytes: config.limits.response_bytes.0,
     })
     .map_err(|why| anyhow!(why))?;

@@ -1,9 +1,9 @@
 //! Who is let in: every route of the document against every way of having no right to it.
 
 use serde_json::{Value, json};
-use sexton::session::{Run, RunStatus};
 
 use crate::api::{Answer, Ask, Host, ME, make_token};
+use crate::support::rows::run;
 
 /// A route as the document describes it.
 #[derive(Debug, Clone)]
@@ -46,16 +46,7 @@ pub(super) async fn closed_routes(host: &Host) -> Vec<Route> {
 async fn mine(host: &Host) {
     let session = host.world.session("mine", 0, |_| ()).await;
     host.world.enrol_url("mine", "http://127.0.0.1:1").await;
-    let run = Run {
-        id: session.id.clone(),
-        session_id: session.id,
-        status: RunStatus::Running,
-        opened_session: false,
-        started_at: host.world.now(),
-        heartbeat_at: None,
-        finished_at: None,
-    };
-    assert!(host.world.store().insert_run(&run).await.unwrap());
+    assert!(host.world.store().insert_run(&run("mine", &session)).await.unwrap());
 }
 
 #[tokio::test]

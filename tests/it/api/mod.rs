@@ -4,13 +4,16 @@ mod activity;
 mod connectivity;
 mod cost;
 mod doors;
+mod driver;
 mod lease;
 mod owners;
 mod race;
+mod runs;
 pub(crate) mod secrets;
 mod serve;
 mod sessions;
 mod sweeps;
+mod using;
 
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};

@@ -79,6 +79,8 @@ impl Scene {
                 started_at: host.world.now(),
                 heartbeat_at: None,
                 finished_at: None,
+                stale_at: None,
+                result: None,
             };
             assert!(host.world.store().insert_run(&run).await.unwrap());
         }

@@ -6,7 +6,7 @@ mod race;
 mod story;
 
 use sexton::entry::{EntryKind, NewEntry};
-use sexton::session::{ActivityKind, Session, Status};
+use sexton::session::{ActivityKind, RunStatus, Session, Status};
 use sexton::store::{
     Close, Closed, EntryFilter, Guard, Imported, Keep, Protected, Recorded, Reopened, RunnerMemory, SessionFilter,
     Store, Touch,
@@ -298,9 +298,19 @@ async fn a_run_that_beats_or_finishes_in_time_is_not_stale() {
     assert!(store.beat_run(&id("r1"), NOON.plus(1)).await.unwrap());
     assert!(!store.mark_stale(&as_read[0], NOON, &stale, None).await.unwrap());
     assert!(store.mark_stale(&as_read[0], NOON.plus(1), &stale, None).await.unwrap());
-    assert!(!store.beat_run(&id("r1"), NOON.plus(2)).await.unwrap());
-    assert!(store.finish_run(&id("r1"), sexton::session::RunStatus::Succeeded, NOON.plus(3)).await.unwrap());
-    assert_eq!(kinds(&store).await, [EntryKind::Started, EntryKind::RunStale]);
+    let called_stale = store.find_run(&id("r1")).await.unwrap().unwrap();
+    assert_eq!((called_stale.status, called_stale.stale_at), (RunStatus::Stale, Some(NOON)));
+    assert!(store.beat_run(&id("r1"), NOON.plus(2)).await.unwrap(), "it goes on after all");
+    let goes_on = store.find_run(&id("r1")).await.unwrap().unwrap();
+    assert_eq!((goes_on.status, goes_on.stale_at), (RunStatus::Running, None));
+    let done = (RunStatus::Succeeded, Some("all green"));
+    let finished = entry(&row, EntryKind::RunFinished, NOON.plus(3));
+    assert!(!store.finish_run(&called_stale, done, NOON.plus(3), &finished).await.unwrap(), "not as it was read");
+    assert!(store.finish_run(&goes_on, done, NOON.plus(3), &finished).await.unwrap());
+    assert!(!store.beat_run(&id("r1"), NOON.plus(4)).await.unwrap(), "it is over");
+    let over = store.find_run(&id("r1")).await.unwrap().unwrap();
+    assert_eq!((over.status, over.result.as_deref()), (RunStatus::Succeeded, Some("all green")));
+    assert_eq!(kinds(&store).await, [EntryKind::Started, EntryKind::RunStale, EntryKind::RunFinished]);
     assert!(read(&store, &row).await.is_open(), "the session stays");
 }
 

@@ -90,6 +90,8 @@ pub(crate) fn run(name: &str, session: &Session) -> Run {
         started_at: NOON,
         heartbeat_at: None,
         finished_at: None,
+        stale_at: None,
+        result: None,
     }
 }
 

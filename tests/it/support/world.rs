@@ -278,6 +278,7 @@ fn settings() -> ClientSettings {
         connect_timeout: Span(1_000),
         timeout: Span(1_000),
         end_timeout: Span(1_000),
+        send_timeout: Span(1_000),
         response_bytes: 1 << 20,
     }
 }

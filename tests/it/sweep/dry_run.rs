@@ -50,6 +50,8 @@ async fn busy_world() -> (World, FakeRunner) {
         started_at: now.minus(HOUR),
         heartbeat_at: None,
         finished_at: None,
+        stale_at: None,
+        result: None,
     };
     world.store().insert_run(&run).await.unwrap();
     world.store().beat(&id("crashed"), now.minus(10 * MINUTE)).await.unwrap();

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use futures_util::future::BoxFuture;
 use sexton::protocol::{
     FindAnswer, FindRequest, ForgetRequest, Health, MessageRequest, SessionRequest, StartRequest, TouchRequest,
+    TurnOutcome,
 };
 use sexton::report::PartName;
 use sexton::runner_client::{NoAnswer, Observation, RunnerApi, SessionReply, StopAnswer, StopCall, Target};
@@ -57,6 +58,14 @@ impl RunnerApi for SecondQuestion {
         request: &'a MessageRequest,
     ) -> BoxFuture<'a, Result<SessionReply, NoAnswer>> {
         self.runners.message(target, request)
+    }
+
+    fn converse<'a>(
+        &'a self,
+        target: &'a Target,
+        request: &'a MessageRequest,
+    ) -> BoxFuture<'a, Result<(SessionReply, Option<TurnOutcome>), NoAnswer>> {
+        self.runners.converse(target, request)
     }
 
     fn start<'a>(

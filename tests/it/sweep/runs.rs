@@ -4,6 +4,8 @@ use sexton::entry::EntryKind;
 use sexton::report::PartName;
 use sexton::session::{Run, RunStatus};
 use sexton::time::{MINUTE, Ms};
+use sexton::timeline;
+use sexton::verbs::person;
 
 use crate::support::world::{World, id};
 
@@ -18,6 +20,8 @@ async fn run(world: &World, name: &str, started: Ms, heartbeat: Option<Ms>) -> R
         started_at: world.now().minus(started),
         heartbeat_at: heartbeat.map(|ago| world.now().minus(ago)),
         finished_at: None,
+        stale_at: None,
+        result: None,
     };
     assert!(world.store().insert_run(&run).await.unwrap());
     run
@@ -54,9 +58,11 @@ async fn a_run_is_stale_at_exactly_its_limit_and_its_session_stays() {
 async fn a_run_that_finished_is_left_as_it_is() {
     let world = World::new().await;
     world.runner().await;
-    world.session("s", 0, |_| ()).await;
+    let session = world.session("s", 0, |_| ()).await;
     let run = run(&world, "done", 2 * LIMIT, None).await;
-    world.store().finish_run(&run.id, RunStatus::Failed, world.now()).await.unwrap();
+    let entry =
+        timeline::run_finished((&session, &run), RunStatus::Failed, None, &person(&world.tools, "me"), world.now());
+    assert!(world.store().finish_run(&run, (RunStatus::Failed, None), world.now(), &entry).await.unwrap());
     assert_eq!(world.sweep().await.part(PartName::Runs).examined, 0);
     assert_eq!(world.store().find_run(&run.id).await.unwrap().unwrap().status, RunStatus::Failed);
 }

@@ -145,6 +145,8 @@ fn every_entry_is_one_sentence_a_person_understands() {
         started_at: NOON.minus(HOUR),
         heartbeat_at: Some(NOON.minus(15 * MINUTE)),
         finished_at: None,
+        stale_at: None,
+        result: None,
     };
     let (of, actor) = (Grounds::of(&session), actor());
     let refused_connection = "no connection to mac-mini:7118: connection refused";

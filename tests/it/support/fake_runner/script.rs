@@ -16,6 +16,8 @@ pub(crate) enum Verb {
     Start,
     Forget,
     Health,
+    Interrupt,
+    Clear,
 }
 
 impl Verb {
@@ -29,6 +31,8 @@ impl Verb {
             path::START => Some(Self::Start),
             path::FORGET => Some(Self::Forget),
             path::HEALTH => Some(Self::Health),
+            path::INTERRUPT => Some(Self::Interrupt),
+            path::CLEAR => Some(Self::Clear),
             _ => None,
         }
     }
@@ -140,12 +144,26 @@ pub(crate) struct FakeEngine {
     since: Ms,
     /// The messages it got.
     pub(crate) messages: Vec<String>,
+    /// The senders' ids of the messages that it took.
+    pub(crate) message_ids: Vec<Id>,
+    /// How often it was interrupted.
+    pub(crate) interrupts: usize,
+    /// The engine's own id of its conversation.
+    pub(crate) conversation: Option<String>,
 }
 
 impl FakeEngine {
     /// Makes one that is in `state` when the runner's waking clock shows `awake`.
     pub(super) fn new(generation: i64, state: EngineState, awake: Ms) -> Self {
-        Self { generation, state, since: awake, messages: Vec::new() }
+        Self {
+            generation,
+            state,
+            since: awake,
+            messages: Vec::new(),
+            message_ids: Vec::new(),
+            interrupts: 0,
+            conversation: None,
+        }
     }
 
     /// Returns its state when the clock shows `awake`.

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 use sexton::clock::Clock;
 use sexton::policy::engine::{EngineSays, may_stop};
 use sexton::protocol::{
-    Because, EndMode, EndOutcome, EndRequest, Ended, ForgetRequest, MessageRequest, Origin, PROTOCOL, StartRequest,
-    Told, TouchOutcome, TouchRequest, TrackedSession,
+    Because, EndMode, EndOutcome, EndRequest, Ended, ForgetRequest, MessageRequest, Origin, PROTOCOL, SessionRequest,
+    StartRequest, Told, TouchOutcome, TouchRequest, TrackedSession,
 };
 use sexton::session::Id;
 use sexton::time::{Ms, SECOND};
@@ -29,6 +29,8 @@ impl Script {
             Verb::Messages => self.with(call, clock, Self::message),
             Verb::Start => self.with(call, clock, Self::start),
             Verb::Forget => self.with(call, clock, Self::forget),
+            Verb::Interrupt => self.with(call, clock, Self::interrupt),
+            Verb::Clear => self.with(call, clock, Self::clear),
         }
     }
 
@@ -191,8 +193,35 @@ impl Script {
             Err(refusal) => refusal,
             Ok(engine) => {
                 engine.use_at(clock.awake());
-                engine.messages.push(request.text.clone());
-                self.done(call, &request.session_id, clock, &json!({}))
+                let again = request.message_id.as_ref().is_some_and(|id| engine.message_ids.contains(id));
+                if !again {
+                    engine.messages.push(request.text.clone());
+                    engine.message_ids.extend(request.message_id.clone());
+                }
+                let turn = if request.wait { json!({"turn": "over"}) } else { json!({}) };
+                self.done(call, &request.session_id, clock, &turn)
+            }
+        }
+    }
+
+    fn interrupt(&mut self, call: &Call, request: &SessionRequest, clock: &dyn Clock) -> Raw {
+        match self.find(call, &request.session_id, request.generation) {
+            Err(refusal) => refusal,
+            Ok(engine) => {
+                engine.use_at(clock.awake());
+                engine.interrupts += 1;
+                self.about(call, 200, &json!({}))
+            }
+        }
+    }
+
+    fn clear(&mut self, call: &Call, request: &SessionRequest, clock: &dyn Clock) -> Raw {
+        match self.find(call, &request.session_id, request.generation) {
+            Err(refusal) => refusal,
+            Ok(engine) => {
+                engine.use_at(clock.awake());
+                engine.conversation = Some("fresh".to_owned());
+                self.about(call, 200, &json!({}))
             }
         }
     }
@@ -286,6 +315,7 @@ fn tracked(session_id: &Id, engine: &FakeEngine, awake: Ms) -> TrackedSession {
     TrackedSession {
         generation: Some(engine.generation),
         state: engine.state_at(awake),
+        engine_session_id: engine.conversation.clone(),
         ..TrackedSession::bare(session_id.clone())
     }
 }
