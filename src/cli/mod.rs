@@ -122,7 +122,7 @@ async fn with_tools(context: &Context, tools: &Tools, command: StoreCommand) -> 
         StoreCommand::Timeline(args) => timeline::run(tools, args).await,
         StoreCommand::Sweeps(args) => sweeps::run(tools, args).await,
         StoreCommand::Start(args) => start::run(context, tools, args).await,
-        StoreCommand::Send(args) => send::run(tools, args).await,
+        StoreCommand::Send(args) => send::run(context, tools, args).await,
         StoreCommand::End(args) => end::run(context, tools, args).await,
         StoreCommand::Keep(args) => keep::run(context, tools, args).await,
         StoreCommand::Pause(args) => pause::pause(context, tools, args).await,

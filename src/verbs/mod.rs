@@ -1,4 +1,4 @@
-//! What a person, a host or an agent does with a session: one file per verb, called by the command line and the API alike.
+//! What a person, a host or an agent does with a session: one file or folder per verb, called by the command line and the API alike.
 //!
 //! Every verb tells the runner first where the runner's clock or engine is concerned, then writes the row. A new verb is
 //! one file here and one line in the list below.
@@ -6,18 +6,20 @@
 mod drive;
 mod end;
 mod ended;
+mod ensure;
 mod keep;
 mod ready;
+mod resume;
 mod send;
-mod start;
 
 pub use drive::{claim, release};
 pub use end::end;
 pub use ended::close_if_ended;
+pub use ensure::{StartWish, Started, start};
 pub use keep::keep;
 pub use ready::{MayBeEarly, once_ready};
-pub use send::send;
-pub use start::{StartWish, Started, start};
+pub use resume::{Farewell, farewell, resume, send_resuming};
+pub use send::{Message, send, send_message};
 
 use crate::activity::{Heard, tell_runner};
 use crate::protocol::tracked::TrackedSet;

@@ -56,7 +56,7 @@ const SWEEP: &[&str] = &[
 ];
 
 const VERBS: &[&str] =
-    &["activity", "policy", "protocol", "runner_client", "session", "store", "time", "timeline", "tools", "verdict"];
+    &["activity", "entry", "policy", "protocol", "runner_client", "session", "store", "time", "timeline", "tools", "verdict"];
 
 const WORKER: &[&str] = &["activity", "report", "schedule", "session", "store", "sweep", "telemetry", "time", "tools"];
 

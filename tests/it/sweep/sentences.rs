@@ -114,6 +114,7 @@ fn ends() -> Vec<String> {
             Ended {
                 stages: stages(&[("stdin_closed", 0), ("sigterm_engine", 5_000), ("empty", 5_800)]),
                 resume: None,
+                engine_session_id: None,
                 ..ended("idle")
             },
         ),

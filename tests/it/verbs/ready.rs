@@ -9,13 +9,7 @@ use crate::support::fake_runner::{Answering, Raw, Verb};
 use crate::support::world::{World, id};
 
 fn wish() -> StartWish {
-    StartWish {
-        owner: "anna".to_owned(),
-        repo: "/src/app".to_owned(),
-        engine: "claude".to_owned(),
-        runner_id: id("mac-mini"),
-        args: Vec::new(),
-    }
+    StartWish::new("anna".to_owned(), "/src/app".to_owned(), "claude".to_owned(), id("mac-mini"))
 }
 
 /// The refusal of a runner that does not know its engines again yet.
