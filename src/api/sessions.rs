@@ -110,12 +110,8 @@ pub(super) async fn ensure(
 ) -> Result<Json<Ensured>, ApiError> {
     let (moves, force, idle_after) = (wish.runner.is_some(), wish.force, wish.idle_after.map(|span| span.0));
     let runner_id = runner(&api, wish.runner).await?;
-    let wish = StartWish {
-        moves,
-        force,
-        idle_after,
-        ..StartWish::new(caller.owner, wish.repo, wish.engine, runner_id)
-    };
+    let wish =
+        StartWish { moves, force, idle_after, ..StartWish::new(caller.owner, wish.repo, wish.engine, runner_id) };
     let Started { session, opened, .. } = start(&api, &wish).await?;
     Ok(Json(Ensured { session, opened }))
 }

@@ -35,7 +35,10 @@ pub(crate) async fn run(context: &Context, tools: &Tools, args: StartArgs) -> an
     output::line(&started.session.id)?;
     if !started.opened && started.launched {
         let runner = &started.session.runner_id;
-        output::remark(format_args!("It was open in {} already; its engine was started again on {runner}.", escape(&wish.repo)));
+        output::remark(format_args!(
+            "It was open in {} already; its engine was started again on {runner}.",
+            escape(&wish.repo)
+        ));
     } else if !started.opened {
         output::remark(format_args!("It was open in {} already; nothing was started.", escape(&wish.repo)));
     }

@@ -38,6 +38,20 @@ impl Store {
         }
     }
 
+    /// Finds the newest session of an owner in a repo, open or ended.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn find_newest_session(&self, owner: &str, repo: &str) -> Result<Option<Session>, StoreError> {
+        let sql = concat!(
+            "SELECT ",
+            session_columns!(),
+            " FROM sessions WHERE owner_id = $1 AND repo = $2 ORDER BY id DESC LIMIT 1"
+        );
+        let query = sqlx::query_as::<_, SessionRow>(sql).bind(owner.to_owned()).bind(repo.to_owned());
+        self.read_one(query.fetch_optional(self.reader()).await)
+    }
+
     /// Returns the arguments that a session's engine was started with; none where none are known.
     ///
     /// # Errors
@@ -58,12 +72,7 @@ impl Store {
     ///
     /// # Errors
     /// When the store fails; then nothing was written.
-    pub async fn begin_and_tell(
-        &self,
-        read: &Session,
-        runner_id: &Id,
-        entry: &NewEntry,
-    ) -> Result<Begun, StoreError> {
+    pub async fn begin_and_tell(&self, read: &Session, runner_id: &Id, entry: &NewEntry) -> Result<Begun, StoreError> {
         let mut tx = self.begin().await?;
         match next_generation(&mut tx, read, runner_id, entry.at).await {
             Ok(true) => {}
@@ -88,11 +97,7 @@ impl Store {
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn note_engine_ids(
-        &self,
-        runner: &Id,
-        said: &[(Id, Option<i64>, String)],
-    ) -> Result<u64, StoreError> {
+    pub async fn note_engine_ids(&self, runner: &Id, said: &[(Id, Option<i64>, String)]) -> Result<u64, StoreError> {
         if said.is_empty() || !self.has_news(runner, said).await? {
             return Ok(0);
         }

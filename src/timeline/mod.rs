@@ -6,7 +6,7 @@ mod starts;
 use serde_json::{Map, Value, json};
 
 pub use phrase::size;
-pub use starts::{RELOCATED, Freed, attached_again, moved_back, relocated, resumed, returned, stopped_to_move};
+pub use starts::{Freed, RELOCATED, attached_again, moved_back, relocated, resumed, returned, stopped_to_move};
 
 use crate::entry::{EntryKind, NewEntry};
 use crate::policy::Decision;

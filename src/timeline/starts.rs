@@ -69,8 +69,11 @@ pub fn relocated((read, to): (&Session, &Id), freed: &Freed, actor: &Actor, now:
             "its engine on {from} was NOT stopped ({why}), and until it is, two engines may write into one conversation"
         ),
     };
-    let message =
-        format!("Moved from runner {from} to runner {to}: {engine}; {} is started there {}.", read.engine, with_what(read));
+    let message = format!(
+        "Moved from runner {from} to runner {to}: {engine}; {} is started there {}.",
+        read.engine,
+        with_what(read)
+    );
     let mut told = started(read, to, message, (actor, now));
     told.kind = EntryKind::Relocated;
     let forced = matches!(freed, Freed::LeftAlone(_));

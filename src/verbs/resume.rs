@@ -8,7 +8,7 @@ use crate::session::{ActivityKind, Id, Session, Status};
 use crate::store::{Begun, EntryFilter, Reopened};
 use crate::timeline::{self, Actor};
 use crate::tools::Tools;
-use crate::verbs::ensure::{Settled, launch_or_close, reattach, settled};
+use crate::verbs::ensure::{Settled, closed, has_moved_on, launch_or_close, reattach, settled};
 use crate::verbs::send::{Delivery, Message, deliver, refused_as};
 use crate::verbs::{VerbError, close_if_ended, find_open, runner_of};
 
@@ -54,12 +54,7 @@ pub async fn resume(tools: &Tools, id: &Id, actor: &Actor) -> Result<Session, Ve
 ///
 /// # Errors
 /// As [`resume`], and as [`crate::verbs::send`]. Where the message may have been delivered, the error says so.
-pub async fn send_resuming(
-    tools: &Tools,
-    id: &Id,
-    message: &Message,
-    actor: &Actor,
-) -> Result<Session, VerbError> {
+pub async fn send_resuming(tools: &Tools, id: &Id, message: &Message, actor: &Actor) -> Result<Session, VerbError> {
     message.check()?;
     for _ in 0..LOOKS {
         let session = resume(tools, id, actor).await?;
@@ -115,16 +110,15 @@ fn changes(id: &Id) -> VerbError {
 /// Looks whether the engine of an open row is there; starts it anew where it is gone. None when the row is to be read again.
 async fn attach(tools: &Tools, open: &Session, actor: &Actor) -> Result<Option<Session>, VerbError> {
     match tell_runner(tools, open, ActivityKind::Start).await? {
-        Heard::Yes | Heard::Unreached | Heard::Generation => Ok(Some(open.clone())),
+        Heard::Yes | Heard::Unreached => Ok(Some(open.clone())),
+        Heard::Generation if has_moved_on(tools, open).await? => Ok(None),
+        // Nobody writes to an engine of another start: who tries is told so.
+        Heard::Generation => Ok(Some(open.clone())),
         Heard::NotTracked if may_resume(open) => reattach(tools, open, actor).await,
         Heard::NotTracked => Err(no_conversation(open)),
         Heard::Ended(reason) => {
-            close_if_ended(tools, open).await?;
-            let row = tools.store.find_session(&open.id).await?;
-            match row.filter(|row| row.is_open() && row.generation == open.generation) {
-                Some(_) => Err(VerbError::Ended { id: open.id.clone(), reason }),
-                None => Ok(None),
-            }
+            closed(tools, open, reason).await?;
+            Ok(None)
         }
     }
 }

@@ -114,9 +114,9 @@ pub(super) fn refused_as(session: &Session, delivery: Delivery) -> VerbError {
     let (id, runner) = (&session.id, &session.runner_id);
     match delivery {
         Delivery::Ended(reason) => VerbError::Ended { id: id.clone(), reason },
-        Delivery::Taken | Delivery::NotHeld => {
-            VerbError::Runner(format!("runner {runner} holds no engine for session {id}; the message was not delivered"))
-        }
+        Delivery::Taken | Delivery::NotHeld => VerbError::Runner(format!(
+            "runner {runner} holds no engine for session {id}; the message was not delivered"
+        )),
         Delivery::Unsure(why) => VerbError::Runner(format!("the message may not have been delivered: {why}")),
     }
 }

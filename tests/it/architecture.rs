@@ -55,8 +55,19 @@ const SWEEP: &[&str] = &[
     "verdict",
 ];
 
-const VERBS: &[&str] =
-    &["activity", "entry", "policy", "protocol", "runner_client", "session", "store", "time", "timeline", "tools", "verdict"];
+const VERBS: &[&str] = &[
+    "activity",
+    "entry",
+    "policy",
+    "protocol",
+    "runner_client",
+    "session",
+    "store",
+    "time",
+    "timeline",
+    "tools",
+    "verdict",
+];
 
 const WORKER: &[&str] = &["activity", "report", "schedule", "session", "store", "sweep", "telemetry", "time", "tools"];
 

@@ -110,4 +110,3 @@ fn out_of_reach(open: &Session, why: &str, force: bool) -> Result<Freed, VerbErr
         open.id, open.runner_id
     )))
 }
-

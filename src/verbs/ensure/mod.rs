@@ -1,7 +1,7 @@
 //! Ensuring that an owner has an open session in a repo: row first, then engine, so that no engine is ever without a row.
 //!
 //! Whatever is found there is brought to a session that can be used: created (`row.rs`, `launch.rs`), waited for
-//! (`wait.rs`), used, attached again (`reattach.rs`), moved (`relocate.rs`, `free.rs`) or opened again (`gone.rs`). Each
+//! (`wait.rs`), used, attached again (`reattach.rs`), moved (`relocate.rs`, `free.rs`) or opened again (`gone.rs`, `stranded.rs`). Each
 //! step compares what it read with what is there; whoever loses such a race looks again.
 
 mod free;
@@ -10,6 +10,7 @@ mod launch;
 mod reattach;
 mod relocate;
 mod row;
+mod stranded;
 mod wait;
 
 pub(super) use launch::launch_or_close;
@@ -109,6 +110,9 @@ async fn open_new(tools: &Tools, wish: &StartWish, actor: &Actor) -> Result<Opti
         return Ok(None);
     }
     runner_of(tools, &wish.runner_id).await?;
+    if let Some(session) = stranded::go_on(tools, wish, actor).await? {
+        return Ok(Some(Started::launched(session, false)));
+    }
     let now = tools.clock.now();
     let session = row::new(wish, now);
     let entry = timeline::started(&session, actor, now);
@@ -145,27 +149,29 @@ async fn take(
             let row = find_open(tools, &open.id).await;
             if matches!(row, Err(VerbError::Ended { .. })) { Ok(None) } else { Ok(Some(Started::found(row?, heard))) }
         }
-        Heard::NotTracked => {
-            Ok(reattach(tools, open, actor).await?.map(|session| Started::launched(session, false)))
-        }
-        Heard::Generation => {
-            Err(not_held(open, &Heard::Generation).unwrap_or_else(|| VerbError::NotFound(open.id.clone())))
+        Heard::NotTracked => Ok(reattach(tools, open, actor).await?.map(|session| Started::launched(session, false))),
+        // It may have been started anew since it was read.
+        Heard::Generation if has_moved_on(tools, open).await? => Ok(None),
+        heard @ Heard::Generation => {
+            Err(not_held(open, &heard).unwrap_or_else(|| VerbError::NotFound(open.id.clone())))
         }
         Heard::Ended(reason) => closed(tools, open, reason).await.map(|()| None),
     }
+}
+
+/// Returns whether a row is of another start by now than when it was read.
+pub(super) async fn has_moved_on(tools: &Tools, read: &Session) -> Result<bool, VerbError> {
+    let row = tools.store.find_session(&read.id).await?;
+    Ok(row.is_none_or(|row| row.generation != read.generation || row.is_open() != read.is_open()))
 }
 
 /// Closes the row of a session whose engine has ended.
 ///
 /// # Errors
 /// When it is open still: its runner is stopping the engine just now.
-async fn closed(tools: &Tools, open: &Session, reason: String) -> Result<(), VerbError> {
+pub(super) async fn closed(tools: &Tools, open: &Session, reason: String) -> Result<(), VerbError> {
     close_if_ended(tools, open).await?;
-    let row = tools.store.find_session(&open.id).await?;
-    match row.filter(|row| row.is_open() && row.generation == open.generation) {
-        Some(_) => Err(VerbError::Ended { id: open.id.clone(), reason }),
-        None => Ok(()),
-    }
+    if has_moved_on(tools, open).await? { Ok(()) } else { Err(VerbError::Ended { id: open.id.clone(), reason }) }
 }
 
 /// Refuses a second engine beside one that is open, unless that one has ended by its runner's word.

@@ -66,11 +66,7 @@ async fn can_take(tools: &Tools, wish: &StartWish) -> Result<(), VerbError> {
 /// Moves the row, as its next generation; none when somebody else changed it first.
 ///
 /// A pass may have read the record of the stop and closed the row for it in between: that is this very move.
-async fn begin(
-    tools: &Tools,
-    open: &Session,
-    (to, entry): (&Id, &NewEntry),
-) -> Result<Option<Session>, VerbError> {
+async fn begin(tools: &Tools, open: &Session, (to, entry): (&Id, &NewEntry)) -> Result<Option<Session>, VerbError> {
     if let Begun::Done(row) = tools.store.begin_and_tell(open, to, entry).await? {
         return Ok(Some(*row));
     }
@@ -86,12 +82,7 @@ async fn begin(
 }
 
 /// Tells of the old engine's end, once, and lets its runner forget.
-async fn tell_stop(
-    tools: &Tools,
-    (open, to): (&Session, &Id),
-    ended: &Ended,
-    actor: &Actor,
-) -> Result<(), VerbError> {
+async fn tell_stop(tools: &Tools, (open, to): (&Session, &Id), ended: &Ended, actor: &Actor) -> Result<(), VerbError> {
     let entry = timeline::stopped_to_move((open, to), ended, actor, tools.clock.now());
     let recorded = tools.store.record_stopped(&open.id, ended.generation, &entry, None).await?;
     if recorded.may_forget() {

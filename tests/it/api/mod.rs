@@ -2,6 +2,7 @@
 
 mod activity;
 mod doors;
+mod ensure;
 mod race;
 pub(crate) mod secrets;
 mod serve;

@@ -72,6 +72,7 @@ fn ended(reason: &str) -> Ended {
             command: ["claude", "--resume", "5f0c"].map(str::to_owned).to_vec(),
             cwd: "~/src/app".to_owned(),
         }),
+        engine_session_id: None,
         detail: None,
         containment: Some("subreaper".to_owned()),
     }
@@ -114,7 +115,6 @@ fn ends() -> Vec<String> {
             Ended {
                 stages: stages(&[("stdin_closed", 0), ("sigterm_engine", 5_000), ("empty", 5_800)]),
                 resume: None,
-                engine_session_id: None,
                 ..ended("idle")
             },
         ),

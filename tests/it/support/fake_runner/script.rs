@@ -140,12 +140,17 @@ pub(crate) struct FakeEngine {
     since: Ms,
     /// The messages it got.
     pub(crate) messages: Vec<String>,
+    /// The ids of those that had one.
+    pub(super) taken: Vec<Id>,
+    /// Its own id of the conversation.
+    pub(crate) engine_session_id: Option<String>,
 }
 
 impl FakeEngine {
     /// Makes one that is in `state` when the runner's waking clock shows `awake`.
     pub(super) fn new(generation: i64, state: EngineState, awake: Ms) -> Self {
-        Self { generation, state, since: awake, messages: Vec::new() }
+        let (messages, taken) = (Vec::new(), Vec::new());
+        Self { generation, state, since: awake, messages, taken, engine_session_id: None }
     }
 
     /// Returns its state when the clock shows `awake`.

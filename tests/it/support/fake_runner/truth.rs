@@ -172,6 +172,7 @@ impl Script {
         let highest = self.highest_ended.entry(session_id.clone()).or_default();
         *highest = engine.generation.max(*highest);
         let record = json!({"session_id": session_id, "generation": engine.generation, "reason": reason,
+            "engine_session_id": engine.engine_session_id,
             "exit": {"code": 0}, "stages": [{"stage": "stdin_closed", "at_ms": 0}, {"stage": "empty", "at_ms": 1_200}]});
         self.ended.push((clock.elapsed(), serde_json::from_value(record).unwrap()));
     }
@@ -191,7 +192,11 @@ impl Script {
             Err(refusal) => refusal,
             Ok(engine) => {
                 engine.use_at(clock.awake());
-                engine.messages.push(request.text.clone());
+                let again = request.message_id.as_ref().is_some_and(|id| engine.taken.contains(id));
+                if !again {
+                    engine.messages.push(request.text.clone());
+                }
+                engine.taken.extend(request.message_id.clone());
                 self.done(call, &request.session_id, clock, &json!({}))
             }
         }
@@ -212,7 +217,9 @@ impl Script {
             (None, Some(highest)) if generation <= *highest => self.other_generation(call, *highest),
             (None, _) => {
                 let state = sexton::protocol::EngineState { idle_ms: Told::Is(0), ..Default::default() };
-                self.engines.insert(session_id.clone(), FakeEngine::new(generation, state, clock.awake()));
+                let mut engine = FakeEngine::new(generation, state, clock.awake());
+                engine.engine_session_id.clone_from(&request.engine_session_id);
+                self.engines.insert(session_id.clone(), engine);
                 self.done(call, session_id, clock, &json!({}))
             }
         }
@@ -286,6 +293,7 @@ fn tracked(session_id: &Id, engine: &FakeEngine, awake: Ms) -> TrackedSession {
     TrackedSession {
         generation: Some(engine.generation),
         state: engine.state_at(awake),
+        engine_session_id: engine.engine_session_id.clone(),
         ..TrackedSession::bare(session_id.clone())
     }
 }
