@@ -109,7 +109,8 @@ pub(super) async fn ensure(
     Body(wish): Body<Wish>,
 ) -> Result<Json<Ensured>, ApiError> {
     let (moves, force, idle_after) = (wish.runner.is_some(), wish.force, wish.idle_after.map(|span| span.0));
-    let runner_id = runner(&api, wish.runner).await?;
+    let open = api.tools().store.find_open_session(Some(&caller.owner), &wish.repo).await?;
+    let runner_id = runner(&api, wish.runner.or(open.map(|open| open.runner_id))).await?;
     let wish =
         StartWish { moves, force, idle_after, ..StartWish::new(caller.owner, wish.repo, wish.engine, runner_id) };
     let Started { session, opened, .. } = start(&api, &wish).await?;

@@ -44,6 +44,17 @@ async fn a_session_may_have_a_window_of_its_own() {
 }
 
 #[tokio::test]
+async fn an_open_session_is_found_where_it_is_without_naming_its_runner() {
+    let host = Host::new().await;
+    let _runner = host.world.runner().await;
+    let wish = json!({"repo": "/src/app", "engine": "fake"});
+    let first = host.post("/v1/sessions", wish.clone()).await.ok();
+    host.world.enrol_url("second", "http://127.0.0.1:9").await;
+    let again = host.post("/v1/sessions", wish).await.ok();
+    assert_eq!((&again["opened"], &again["session"]["id"]), (&json!(false), &first["session"]["id"]));
+}
+
+#[tokio::test]
 async fn force_without_a_runner_is_refused() {
     let host = Host::new().await;
     let _runner = host.world.runner().await;
