@@ -21,6 +21,8 @@ words! {
         Refused = "refused",
         /// A closed row was opened again, since its engine turned out to be in use.
         Reopened = "reopened",
+        /// It was moved to another runner.
+        Relocated = "relocated",
         /// Something went wrong, or will happen soon.
         Warned = "warned",
         /// A run stopped sending heartbeats.

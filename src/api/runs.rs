@@ -131,8 +131,9 @@ async fn session_for(api: &Api, caller: &Caller, place: Place) -> Result<(Sessio
             Ok((session, false))
         }
         Place::Repo { repo, engine, runner } => {
+            let moves = runner.is_some();
             let runner_id = sessions::runner(api, runner).await?;
-            let wish = StartWish { owner: caller.owner.clone(), repo, engine, runner_id, args: Vec::new() };
+            let wish = StartWish { moves, ..StartWish::new(caller.owner.clone(), repo, engine, runner_id) };
             let started = sessions::start(api, &wish).await?;
             Ok((started.session, started.opened))
         }

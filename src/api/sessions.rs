@@ -16,6 +16,7 @@ use crate::api::page::{self, Page};
 use crate::api::state::{Api, Shared};
 use crate::session::{Id, Session, Status};
 use crate::store::SessionFilter;
+use crate::time::Span;
 use crate::verbs::{self, StartWish, Started, person};
 
 /// Which sessions to list.
@@ -93,8 +94,14 @@ pub(super) struct Wish {
     repo: String,
     /// The engine's name on the runner.
     engine: String,
-    /// On which runner; not needed where there is one.
+    /// On which runner; not needed where there is one. An open session on another runner is moved to the one named here.
     runner: Option<Id>,
+    /// Move it although its engine cannot be stopped first, since its runner is out of reach.
+    #[serde(default)]
+    force: bool,
+    /// The idle window of a session that is opened, such as `2h`; the rule's when nothing is said.
+    #[schema(value_type = Option<String>)]
+    idle_after: Option<Span>,
 }
 
 /// A session that is open.
@@ -107,6 +114,9 @@ pub(super) struct Ensured {
 }
 
 /// Ensure that the caller has an open session in a repo
+///
+/// 409 when another engine is open there, or the session may not be moved just now; 502 when its engine does not start, with
+/// the reason. `opened` is true for the one request that opened it.
 #[utoipa::path(post, path = "/v1/sessions", operation_id = "ensure_session", request_body = Wish, responses(
     (status = 200, description = "It is open", body = Ensured),
 ))]
@@ -115,13 +125,11 @@ pub(super) async fn ensure(
     caller: Caller,
     Body(wish): Body<Wish>,
 ) -> Result<Json<Ensured>, ApiError> {
-    let wish = StartWish {
-        owner: caller.owner,
-        repo: wish.repo,
-        runner_id: runner(&api, wish.runner).await?,
-        engine: wish.engine,
-        args: Vec::new(),
-    };
+    let (moves, force, idle_after) = (wish.runner.is_some(), wish.force, wish.idle_after.map(|span| span.0));
+    let open = api.tools().store.find_open_session(Some(&caller.owner), &wish.repo).await?;
+    let runner_id = runner(&api, wish.runner.or(open.map(|open| open.runner_id))).await?;
+    let wish =
+        StartWish { moves, force, idle_after, ..StartWish::new(caller.owner, wish.repo, wish.engine, runner_id) };
     let Started { session, opened, .. } = start(&api, &wish).await?;
     Ok(Json(Ensured { session, opened }))
 }

@@ -133,7 +133,7 @@ async fn with_tools(context: &Context, tools: &Tools, command: StoreCommand) -> 
         StoreCommand::Timeline(args) => timeline::run(tools, args).await,
         StoreCommand::Sweeps(args) => sweeps::run(tools, args).await,
         StoreCommand::Start(args) => start::run(context, tools, args).await,
-        StoreCommand::Send(args) => send::run(tools, args).await,
+        StoreCommand::Send(args) => send::run(context, tools, args).await,
         StoreCommand::End(args) => end::run(context, tools, args).await,
         StoreCommand::Keep(args) => match &args.id {
             Some(id) => keep::run(context, tools, id, &args).await,

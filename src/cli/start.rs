@@ -18,20 +18,28 @@ use crate::verbs::{self, StartWish};
 /// When there is no such folder, no runner to start it on, or the engine does not start.
 pub(crate) async fn run(context: &Context, tools: &Tools, args: StartArgs) -> anyhow::Result<Outcome> {
     let repo = folder(&args.repo)?;
+    let moves = args.runner.is_some();
     let runner_id = args.runner.unwrap_or_else(|| context.config.runner.id.clone());
     if runner_id == context.config.runner.id && tools.store.find_runner(&runner_id).await?.is_none() {
         enrol_if_it_answers(context, tools).await?;
     }
     let owner = context.owner(&tools.store).await?;
     let actor = verbs::person(tools, &owner);
-    let wish = StartWish { owner, repo, engine: args.engine, runner_id, args: args.args };
+    let wish =
+        StartWish { moves, force: args.force, args: args.args, ..StartWish::new(owner, repo, args.engine, runner_id) };
     let started = verbs::start(tools, &wish, &actor).await?;
     if args.json {
         output::json(&json!({ "session": started.session, "opened": started.opened }))?;
         return Ok(Outcome::Done);
     }
     output::line(&started.session.id)?;
-    if !started.opened {
+    if !started.opened && started.launched {
+        let runner = &started.session.runner_id;
+        output::remark(format_args!(
+            "It was open in {} already; its engine was started again on {runner}.",
+            escape(&wish.repo)
+        ));
+    } else if !started.opened {
         output::remark(format_args!("It was open in {} already; nothing was started.", escape(&wish.repo)));
     }
     Ok(Outcome::Done)

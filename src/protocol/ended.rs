@@ -64,6 +64,9 @@ pub struct Ended {
     /// How to take the conversation up again.
     #[serde(default)]
     pub resume: Option<ResumeCommand>,
+    /// The engine's own id of the conversation that it held last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine_session_id: Option<String>,
     /// The last lines of its standard error, when it never got to work.
     #[serde(default)]
     pub detail: Option<String>,

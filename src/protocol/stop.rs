@@ -144,6 +144,9 @@ pub struct EndedPart {
     /// See [`Ended::resume`].
     #[serde(default)]
     pub resume: Option<crate::protocol::ResumeCommand>,
+    /// See [`Ended::engine_session_id`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine_session_id: Option<String>,
     /// See [`Ended::containment`].
     #[serde(default)]
     pub containment: Option<String>,
@@ -164,6 +167,7 @@ impl EndedPart {
             freed_bytes: self.freed_bytes,
             not_freed: self.not_freed,
             resume: self.resume,
+            engine_session_id: self.engine_session_id,
             detail: None,
             containment: self.containment,
         }
@@ -181,6 +185,7 @@ impl From<Ended> for EndedPart {
             freed_bytes: ended.freed_bytes,
             not_freed: ended.not_freed,
             resume: ended.resume,
+            engine_session_id: ended.engine_session_id,
             containment: ended.containment,
         }
     }

@@ -191,6 +191,7 @@ fn ended(session: &Engine, gone: Option<Gone>, complaints: String) -> Ended {
         stages: stages(taken, ending.asked),
         freed_bytes: ending.freed_bytes,
         resume,
+        engine_session_id: facts.engine_session_id.clone(),
         detail: (!detail.is_empty()).then(|| detail.join("; ")),
         containment: Some(containment.to_string()),
         ..records::blank(session.id.clone(), facts.generation, &ending.reason)

@@ -274,6 +274,7 @@ pub(crate) fn blank(session_id: Id, generation: i64, reason: &str) -> Ended {
         freed_bytes: None,
         not_freed: Vec::new(),
         resume: None,
+        engine_session_id: None,
         detail: None,
         containment: None,
     }

@@ -21,6 +21,7 @@ mod runners;
 mod runs;
 mod sessions;
 mod settings;
+mod starts;
 mod sweeps;
 mod timeline;
 mod tokens;

@@ -1,6 +1,6 @@
 //! Asks SQLite how it would run the statements of a sweep: by index, never through the whole table.
 
-use crate::store::{Store, activity, candidates, retention, runs, workers};
+use crate::store::{Store, activity, candidates, retention, runs, starts, workers};
 
 async fn plan(store: &Store, statement: &'static str) -> String {
     let text = sqlx::AssertSqlSafe(format!("EXPLAIN QUERY PLAN {statement}"));
@@ -9,7 +9,7 @@ async fn plan(store: &Store, statement: &'static str) -> String {
 }
 
 /// Each statement, and an index that it must use.
-const LOOKUPS: [(&str, &str); 15] = [
+const LOOKUPS: [(&str, &str); 16] = [
     (candidates::RULE_WINDOW, "sessions_last_used"),
     (candidates::OWN_WINDOW, "sessions_own_due"),
     (candidates::UNSETTLED, "sessions_last_used"),
@@ -22,6 +22,7 @@ const LOOKUPS: [(&str, &str); 15] = [
     (runs::STALE, "runs_running"),
     (activity::WRITE_TOUCHES, "sqlite_autoindex_sessions_1"),
     (activity::NOTE_ENGINE_WORK, "sqlite_autoindex_sessions_1"),
+    (starts::NEW_ENGINE_IDS, "sqlite_autoindex_sessions_1"),
     (workers::MOVE_FORWARD, "sessions_last_used"),
     (retention::OLD_SESSIONS, "sessions_ended_at"),
     (retention::OLD_ENTRIES, "timeline_by_time"),

@@ -247,9 +247,9 @@ impl Store {
     }
 }
 
-type SessionQuery = sqlx::query::QueryAs<'static, Sqlite, SessionRow, sqlx::sqlite::SqliteArguments>;
+pub(super) type SessionQuery = sqlx::query::QueryAs<'static, Sqlite, SessionRow, sqlx::sqlite::SqliteArguments>;
 
-fn open_session(owner: Option<&str>, repo: &str) -> SessionQuery {
+pub(super) fn open_session(owner: Option<&str>, repo: &str) -> SessionQuery {
     let sql = concat!(
         "SELECT ",
         session_columns!(),

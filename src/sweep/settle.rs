@@ -37,6 +37,7 @@ async fn settle_ends(pass: &Pass, post: &Post) -> Result<PartReport, StoreError>
         finish(pass, (post, &observed), ended, &mut report).await?;
     }
     note_work(pass, post, &observed).await?;
+    note_engine_ids(pass, post, &observed).await?;
     Ok(report)
 }
 
@@ -96,6 +97,20 @@ async fn note_work(pass: &Pass, post: &Post, observed: &Observed) -> Result<(), 
         let throttle = pass.config().policy.activity_throttle.0;
         pass.store().note_engine_work(&working, pass.clock().now(), throttle).await?;
     }
+    Ok(())
+}
+
+/// Writes down the engines' own ids of their conversations, without which no session could be resumed. An engine says its
+/// id only in its first turn, and another one after it was cleared.
+async fn note_engine_ids(pass: &Pass, post: &Post, observed: &Observed) -> Result<(), StoreError> {
+    if pass.request.dry_run {
+        return Ok(());
+    }
+    let said = observed.set.tracked.iter().filter_map(|engine| {
+        let own = engine.engine_session_id.clone()?;
+        Some((engine.session_id.clone(), engine.generation, own))
+    });
+    pass.store().note_engine_ids(&post.runner.id, &said.collect::<Vec<_>>()).await?;
     Ok(())
 }
 

@@ -2,11 +2,13 @@
 
 mod phrase;
 mod runs;
+mod starts;
 
 use serde_json::{Map, Value, json};
 
 pub use phrase::size;
 pub use runs::{run_finished, run_started};
+pub use starts::{Freed, RELOCATED, attached_again, moved_back, relocated, resumed, returned, stopped_to_move};
 
 use crate::entry::{EntryKind, NewEntry};
 use crate::policy::Decision;
@@ -87,6 +89,7 @@ pub fn engine_gone(grounds: Grounds<'_>, outcome: EndOutcome, ended: &Ended, act
             None => "The engine did not start.".to_owned(),
         },
         Some(Verdict::HostReboot) => "The engine is gone since its machine was booted again.".to_owned(),
+        _ if ended.reason == RELOCATED => "Stopped so that it could be moved to another runner.".to_owned(),
         _ => format!("The runner ended the engine ({}).", ended.reason),
     };
     let message = join([Some(why), how_it_left(ended), ended.resume.as_ref().map(resume), None]);
@@ -153,7 +156,9 @@ pub fn closed_without_stop(grounds: Grounds<'_>, verdict: Verdict, why: &str, ac
 #[must_use]
 pub fn start_failed(session: &Session, why: &str, actor: &Actor, now: UtcMs) -> NewEntry {
     let message = format!("Closed: {} did not start on runner {}: {why}", session.engine, session.runner_id);
-    NewEntry { message, ..closed_without_stop(Grounds::of(session), Verdict::StartFailed, why, actor, now) }
+    let mut entry = closed_without_stop(Grounds::of(session), Verdict::StartFailed, why, actor, now);
+    entry.evidence["detail"] = json!(why);
+    NewEntry { message, ..entry }
 }
 
 /// Tells that the runner refused to stop the engine; one such entry per session, generation and last activity.
@@ -183,10 +188,18 @@ pub fn refused(
 /// Says in one sentence why a runner kept an engine.
 #[must_use]
 pub fn refusal(runner: &Id, because: Option<Because>, idle_ms: Option<Ms>) -> String {
-    let Some(because) = because else {
-        return format!("Kept: runner {runner} refused to stop the engine.");
-    };
-    let what = match because {
+    match because {
+        Some(because) => {
+            format!("Kept: runner {runner} refused to stop the engine, since {}.", in_the_way(because, idle_ms))
+        }
+        None => format!("Kept: runner {runner} refused to stop the engine."),
+    }
+}
+
+/// Says in part of a sentence what stands in the way of a stop.
+#[must_use]
+pub fn in_the_way(because: Because, idle_ms: Option<Ms>) -> String {
+    match because {
         Because::Generating => "a turn is running".to_owned(),
         Because::BackgroundTasks => "a background task is running".to_owned(),
         Because::AwaitingInput => "it waits for a person's answer".to_owned(),
@@ -197,8 +210,7 @@ pub fn refusal(runner: &Id, because: Option<Because>, idle_ms: Option<Ms>) -> St
         },
         Because::Generation => "the runner holds another start of the session".to_owned(),
         Because::Stale => "the request rested on an answer that was too old by then".to_owned(),
-    };
-    format!("Kept: runner {runner} refused to stop the engine, since {what}.")
+    }
 }
 
 /// Tells that a closed row was opened again.

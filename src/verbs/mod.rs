@@ -1,4 +1,4 @@
-//! What a person, a host or an agent does with a session: one file per verb, called by the command line and the API alike.
+//! What a person, a host or an agent does with a session: one file or folder per verb, called by the command line and the API alike.
 //!
 //! Every verb tells the runner first where the runner's clock or engine is concerned, then writes the row. A new verb is
 //! one file here and one line in the list below.
@@ -6,26 +6,28 @@
 mod drive;
 mod end;
 mod ended;
+mod ensure;
 mod generating;
 mod keep;
 mod lease;
 mod ready;
 mod reply;
+mod resume;
 mod runs;
 mod say;
 mod send;
-mod start;
 
 pub use drive::{Driving, claim, driving, release};
 pub use end::end;
 pub use ended::close_if_ended;
+pub use ensure::{StartWish, Started, start};
 pub use generating::{Generating, generating};
 pub use keep::{keep, keep_own};
 pub use ready::{MayBeEarly, once_ready};
+pub use resume::{Farewell, farewell, resume, send_resuming};
 pub use runs::{Finished, Report, beat_run, begin_run, finish_run};
 pub use say::{clear, interrupt};
 pub use send::{Message, Sent, send};
-pub use start::{StartWish, Started, start};
 
 use crate::activity::{Heard, tell_runner};
 use crate::protocol::tracked::TrackedSet;

@@ -39,6 +39,9 @@ pub(super) async fn taken(
         Ok(SessionReply::Unsupported) => {
             Err(VerbError::Runner(format!("runner {runner} has no way to take the {what}")))
         }
+        Err(error @ NoAnswer::Unconnected(_)) => {
+            Err(VerbError::Runner(format!("the {what} was not delivered: {error}")))
+        }
         Err(error) => Err(VerbError::Runner(format!("the {what} may not have been delivered: {error}"))),
     }
 }

@@ -9,12 +9,12 @@ use crate::verbs::reply::taken;
 use crate::verbs::{VerbError, find_open, once_ready, runner_of, tell};
 
 /// A message for an engine.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
     /// What the engine is to read.
     pub text: String,
-    /// What its sender calls it: a message of an id that was taken before is not written again.
-    pub message_id: Option<Id>,
+    /// What its sender calls it: the runner writes a message of an id that it took before no second time.
+    pub message_id: Id,
     /// As what it counts: a message, or a co-pilot's turn.
     pub kind: ActivityKind,
     /// Whether to wait until the turn is over.
@@ -22,10 +22,18 @@ pub struct Message {
 }
 
 impl Message {
-    /// Makes a plain one that nobody waits for.
+    /// Makes a message with an id of its own that nobody waits for.
     #[must_use]
-    pub fn plain(text: &str) -> Self {
-        Self { text: text.to_owned(), message_id: None, kind: ActivityKind::Message, wait: false }
+    pub fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into(), message_id: Id::new(), kind: ActivityKind::Message, wait: false }
+    }
+
+    /// Refuses a message that says nothing.
+    pub(super) fn check(&self) -> Result<(), VerbError> {
+        if self.text.is_empty() {
+            return Err(VerbError::Invalid("the message is empty".to_owned()));
+        }
+        Ok(())
     }
 }
 
@@ -38,6 +46,30 @@ pub struct Sent {
     pub turn: Option<TurnOutcome>,
 }
 
+/// What came of a message that a runner did not take, and did not refuse either.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum NotTaken {
+    /// The engine has ended, or the runner holds none for the session: it was not delivered.
+    Gone(SessionReply),
+    /// Nobody knows whether it was delivered, and why.
+    Unsure(NoAnswer),
+}
+
+impl NotTaken {
+    /// Returns what is said about it; the row of an engine that has ended is closed.
+    pub(super) async fn tell(self, tools: &Tools, session: &Session) -> VerbError {
+        let answer = match self {
+            Self::Gone(reply) => Ok(reply),
+            Self::Unsure(error) => Err(error),
+        };
+        let error = taken(tools, session, answer, "message").await.err();
+        error.unwrap_or_else(|| VerbError::Runner(format!("session {} did not get the message", session.id)))
+    }
+}
+
+/// What became of the turn of a message that was taken, where that was waited for.
+type Turn = Option<TurnOutcome>;
+
 /// Gives the engine of a session a message; done only once its runner took it, or, where that is wanted, once its turn is
 /// over or has gone on for as long as the runner lets anybody wait.
 ///
@@ -45,35 +77,58 @@ pub struct Sent {
 /// When the message is empty, there is no such open session, its engine has ended (its row is closed then), its runner does not take the
 /// message, or the store fails. The message was not delivered then, or, after a runner fell silent, may have been.
 pub async fn send(tools: &Tools, id: &Id, message: &Message) -> Result<Sent, VerbError> {
-    if message.text.is_empty() {
-        return Err(VerbError::Invalid("the message is empty".to_owned()));
-    }
+    message.check()?;
     let session = find_open(tools, id).await?;
+    match deliver(tools, &session, message).await? {
+        Ok(turn) => sent(tools, &session, message, turn).await,
+        Err(not_taken) => Err(not_taken.tell(tools, &session).await),
+    }
+}
+
+/// Gives a message to the runner of a session, and writes the use once it took it.
+///
+/// # Errors
+/// When the runner is not enrolled, or refuses the message (it was not delivered), or the store fails.
+pub(super) async fn deliver(
+    tools: &Tools,
+    session: &Session,
+    message: &Message,
+) -> Result<Result<Turn, NotTaken>, VerbError> {
     let target = runner_of(tools, &session.runner_id).await?;
     if message.wait {
         // The answer comes with the end of the turn, and until then the session is in use all the same.
-        tell(tools, &session, message.kind).await?;
-        used(tools, &session, message.kind).await?;
+        tell(tools, session, message.kind).await?;
+        used(tools, session, message.kind).await?;
     }
-    let (answer, turn) = deliver(tools, &target, &session, message).await;
-    taken(tools, &session, answer, "message").await?;
-    used(tools, &session, message.kind).await?;
-    let row = if message.wait { found(tools, id).await? } else { find_open(tools, id).await? };
-    Ok(Sent { session: row, turn })
+    let (answer, turn) = ask(tools, &target, session, message).await;
+    match answer {
+        Ok(reply @ (SessionReply::Ended { .. } | SessionReply::NotTracked)) => Ok(Err(NotTaken::Gone(reply))),
+        Err(
+            error @ (NoAnswer::Unanswered(_)
+            | NoAnswer::Unauthorised(_)
+            | NoAnswer::Unknown(_)
+            | NoAnswer::Unrecognised(_)),
+        ) => Ok(Err(NotTaken::Unsure(error))),
+        answer => {
+            taken(tools, session, answer, "message").await?;
+            used(tools, session, message.kind).await?;
+            Ok(Ok(turn))
+        }
+    }
 }
 
 /// Asks the runner to deliver the message; with what became of its turn, where that was waited for.
-async fn deliver(
+async fn ask(
     tools: &Tools,
     target: &Target,
     session: &Session,
     message: &Message,
-) -> (Result<SessionReply, NoAnswer>, Option<TurnOutcome>) {
+) -> (Result<SessionReply, NoAnswer>, Turn) {
     let request = MessageRequest {
         session_id: session.id.clone(),
         generation: session.generation,
         text: message.text.clone(),
-        message_id: message.message_id.clone(),
+        message_id: Some(message.message_id.clone()),
         wait: message.wait,
         owner_id: session.owner_id.clone(),
     };
@@ -86,14 +141,19 @@ async fn deliver(
     }
 }
 
+/// Returns the session as it stands after a message; after a turn that was waited for its engine may have ended.
+pub(super) async fn sent(tools: &Tools, session: &Session, message: &Message, turn: Turn) -> Result<Sent, VerbError> {
+    let id = &session.id;
+    if !message.wait {
+        return Ok(Sent { session: find_open(tools, id).await?, turn });
+    }
+    let session = tools.store.find_session(id).await?.ok_or_else(|| VerbError::NotFound(id.clone()))?;
+    Ok(Sent { session, turn })
+}
+
 /// Writes down that a session was used now, for whatever its runner has heard of already.
 pub(super) async fn used(tools: &Tools, session: &Session, kind: ActivityKind) -> Result<(), VerbError> {
     let touch = Touch { id: session.id.clone(), at: tools.clock.now(), kind };
     tools.store.write_touches(&[touch]).await?;
     Ok(())
-}
-
-/// Finds a session whose engine may have ended with the turn.
-async fn found(tools: &Tools, id: &Id) -> Result<Session, VerbError> {
-    tools.store.find_session(id).await?.ok_or_else(|| VerbError::NotFound(id.clone()))
 }

@@ -61,6 +61,7 @@ const SWEEP: &[&str] = &[
 
 const VERBS: &[&str] = &[
     "activity",
+    "entry",
     "policy",
     "protocol",
     "runner_client",

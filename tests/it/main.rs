@@ -6,6 +6,7 @@ mod api;
 mod architecture;
 mod cli;
 mod engines;
+mod ensure;
 mod network;
 mod packaging;
 mod runner;

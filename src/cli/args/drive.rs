@@ -15,9 +15,12 @@ pub struct StartArgs {
     /// The folder it works in
     #[arg(long, value_name = "DIR")]
     pub repo: PathBuf,
-    /// The runner to start it on [default: the one of this machine]
+    /// The runner to start it on, or to move it to [default: where it is, else the one of this machine]
     #[arg(long, value_name = "RUNNER")]
     pub runner: Option<Id>,
+    /// Move a session that is open on another runner although its engine there cannot be stopped first
+    #[arg(long, requires = "runner")]
+    pub force: bool,
     /// Print JSON for programs
     #[arg(long)]
     pub json: bool,
@@ -33,6 +36,9 @@ pub struct SendArgs {
     pub id: Id,
     /// The message
     pub text: String,
+    /// Start the engine again, with its conversation, if the session has ended
+    #[arg(long)]
+    pub resume: bool,
 }
 
 /// `sexton end`

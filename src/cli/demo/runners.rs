@@ -30,7 +30,7 @@ impl ComingBack {
     async fn come_back(&self, request: &EndRequest) {
         if request.session_id == self.session
             && !self.came.swap(true, Ordering::SeqCst)
-            && let Err(error) = verbs::send(&self.tools, &self.session, &Message::plain("Wait, one more thing.")).await
+            && let Err(error) = verbs::send(&self.tools, &self.session, &Message::new("Wait, one more thing.")).await
         {
             tracing::error!(%error, "the demonstration's message was not delivered");
         }

@@ -214,13 +214,7 @@ async fn open_sessions(tools: &Tools, folder: &Path) -> anyhow::Result<BTreeMap<
     for (name, engine) in [(FORGOTTEN, "sample"), (BUILDING, "sample-builder"), (COMING_BACK, "sample")] {
         let repo = folder.join(name);
         std::fs::create_dir(&repo)?;
-        let wish = StartWish {
-            owner: OWNER.to_owned(),
-            repo: repo.display().to_string(),
-            engine: engine.to_owned(),
-            runner_id: id("demo")?,
-            args: Vec::new(),
-        };
+        let wish = StartWish::new(OWNER.to_owned(), repo.display().to_string(), engine.to_owned(), id("demo")?);
         let started = verbs::start(tools, &wish, &verbs::person(tools, OWNER)).await?;
         sessions.insert(name, started.session.id);
     }

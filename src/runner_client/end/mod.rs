@@ -155,6 +155,7 @@ fn record(request: &EndRequest) -> Ended {
         freed_bytes: None,
         not_freed: Vec::new(),
         resume: None,
+        engine_session_id: None,
         detail: None,
         containment: None,
     }

@@ -5,6 +5,7 @@ mod connectivity;
 mod cost;
 mod doors;
 mod driver;
+mod ensure;
 mod lease;
 mod owners;
 mod race;

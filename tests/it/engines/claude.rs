@@ -5,6 +5,7 @@ use std::path::Path;
 use sexton::runner::{AdapterKind, EngineSpec};
 
 use crate::engines::real::{self, Kind, Real, spec};
+use crate::engines::reaped;
 
 const CLAUDE: Kind = Kind { program: "claude", spec: unasked, tells_the_model: true };
 const ASKING: Kind = Kind { program: "claude", spec: asking, tells_the_model: true };
@@ -38,6 +39,12 @@ fn asking(program: &Path, home: &Path, api: &str) -> EngineSpec {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_turn_an_idle_reap_and_a_resumption() {
     real::a_turn_an_idle_reap_and_a_resumption(&CLAUDE).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reaped_by_a_sweep_and_written_to_it_goes_on() {
+    let Some(Real { runner, api, .. }) = Real::start(&CLAUDE).await else { return };
+    reaped::a_message_is_refused_and_then_goes_on(runner, &api, "real").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

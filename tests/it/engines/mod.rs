@@ -12,3 +12,4 @@ mod installed;
 mod model_api;
 mod opencode;
 mod real;
+mod reaped;

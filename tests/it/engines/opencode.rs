@@ -5,6 +5,7 @@ use sexton::runner::{AdapterKind, EngineSpec};
 use sexton::time::HOUR;
 
 use crate::engines::installed::{installed, opencode_env};
+use crate::engines::reaped;
 use crate::support::model_api::ModelApi;
 use crate::support::processes::{is_alive, sleeping, unique};
 use crate::support::runner::TestRunner;
@@ -84,6 +85,12 @@ async fn a_turn_an_idle_reap_that_leaves_nothing_and_a_resume_with_context() {
     assert_eq!(over["engine_session_id"], conversation);
     assert!(world.api.said().iter().any(|text| text == "recalled: first-thing"), "{:?}", world.api.said());
     world.runner.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reaped_by_a_sweep_and_written_to_it_goes_on() {
+    let Some(World { runner, api, _home }) = World::start().await else { return };
+    reaped::a_message_is_refused_and_then_goes_on(runner, &api, "opencode").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -53,7 +53,7 @@ async fn a_use_between_the_decision_and_the_stop_is_never_overtaken() {
     })
     .await;
     comes_back("message", async |world, session| {
-        verbs::send(&world.tools, &session.id, &Message::plain("go on")).await.unwrap();
+        verbs::send(&world.tools, &session.id, &Message::new("go on")).await.unwrap();
     })
     .await;
     comes_back("claim", async |world, session| {
@@ -79,7 +79,7 @@ async fn a_use_that_comes_after_the_stop_is_told_so_and_counts_for_nothing() {
     let heard = touch_once(&world.tools, &session, ActivityKind::Capture).await.unwrap();
     assert_eq!(heard, Heard::Ended("idle".to_owned()));
     assert!(matches!(
-        verbs::send(&world.tools, &session.id, &Message::plain("hello?")).await,
+        verbs::send(&world.tools, &session.id, &Message::new("hello?")).await,
         Err(verbs::VerbError::Ended { reason, .. }) if reason == "idle"
     ));
     let row = world.read(&session).await;

@@ -72,6 +72,7 @@ fn ended(reason: &str) -> Ended {
             command: ["claude", "--resume", "5f0c"].map(str::to_owned).to_vec(),
             cwd: "~/src/app".to_owned(),
         }),
+        engine_session_id: None,
         detail: None,
         containment: Some("subreaper".to_owned()),
     }

@@ -27,7 +27,7 @@ async fn without_a_condition_a_stop_overtakes_somebody_who_just_came_back() {
         let gate = runner.hold(Verb::End, When::Arrived);
         let pass = world.spawn_sweep();
         gate.reached().await;
-        sexton::verbs::send(&world.tools, &session.id, &Message::plain("go on")).await.unwrap();
+        sexton::verbs::send(&world.tools, &session.id, &Message::new("go on")).await.unwrap();
         gate.open();
         pass.await.unwrap();
         let killed_in_use = runner.script().stops.len();

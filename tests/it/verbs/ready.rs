@@ -9,13 +9,7 @@ use crate::support::fake_runner::{Answering, Raw, Verb};
 use crate::support::world::{World, id};
 
 fn wish() -> StartWish {
-    StartWish {
-        owner: "anna".to_owned(),
-        repo: "/src/app".to_owned(),
-        engine: "claude".to_owned(),
-        runner_id: id("mac-mini"),
-        args: Vec::new(),
-    }
+    StartWish::new("anna".to_owned(), "/src/app".to_owned(), "claude".to_owned(), id("mac-mini"))
 }
 
 /// The refusal of a runner that does not know its engines again yet.
@@ -42,7 +36,7 @@ async fn a_message_waits_for_a_runner_that_is_not_there_and_is_delivered_once() 
     let session = world.held(&runner, "s", HOUR).await;
     runner.die().await;
     let tools = world.tools.clone();
-    let sending = tokio::spawn(async move { verbs::send(&tools, &id("s"), &Message::plain("go on")).await });
+    let sending = tokio::spawn(async move { verbs::send(&tools, &id("s"), &Message::new("go on")).await });
     runner.restart().await;
     sending.await.unwrap().unwrap();
     assert_eq!(runner.script().engines[&session.id].messages, ["go on"]);
@@ -58,10 +52,7 @@ async fn the_wait_is_bounded_and_what_was_wished_is_then_refused() {
     assert!(matches!(&refused, Err(VerbError::Runner(why)) if why.ends_with("not yet")), "{refused:?}");
     assert_eq!(runner.calls_of(Verb::Start).len(), 3, "at once, and every tenth of a second");
     runner.die().await;
-    assert!(matches!(
-        verbs::send(&world.tools, &session.id, &Message::plain("go on")).await,
-        Err(VerbError::Runner(_))
-    ));
+    assert!(matches!(verbs::send(&world.tools, &session.id, &Message::new("go on")).await, Err(VerbError::Runner(_))));
 }
 
 #[tokio::test]
@@ -71,7 +62,7 @@ async fn what_may_have_been_done_is_never_asked_again() {
         let runner = world.runner().await;
         let session = world.held(&runner, "s", HOUR).await;
         runner.answer(Verb::Messages, None, answering.clone());
-        assert!(verbs::send(&world.tools, &session.id, &Message::plain("go on")).await.is_err());
+        assert!(verbs::send(&world.tools, &session.id, &Message::new("go on")).await.is_err());
         assert_eq!(runner.calls_of(Verb::Messages).len(), 1, "{answering:?}");
     }
 }
@@ -87,7 +78,7 @@ async fn a_runner_without_its_secret_yet_is_waited_for() {
     world.store().add_runner(&row).await.unwrap();
     runner.script().secret = Some("t0ken".to_owned());
     let tools = world.tools.clone();
-    let sending = tokio::spawn(async move { verbs::send(&tools, &id("s"), &Message::plain("go on")).await });
+    let sending = tokio::spawn(async move { verbs::send(&tools, &id("s"), &Message::new("go on")).await });
     tokio::task::yield_now().await;
     std::fs::write(&file, "t0ken\n").unwrap();
     sending.await.unwrap().unwrap();

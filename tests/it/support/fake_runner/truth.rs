@@ -174,6 +174,7 @@ impl Script {
         let highest = self.highest_ended.entry(session_id.clone()).or_default();
         *highest = engine.generation.max(*highest);
         let record = json!({"session_id": session_id, "generation": engine.generation, "reason": reason,
+            "engine_session_id": engine.conversation,
             "exit": {"code": 0}, "stages": [{"stage": "stdin_closed", "at_ms": 0}, {"stage": "empty", "at_ms": 1_200}]});
         self.ended.push((clock.elapsed(), serde_json::from_value(record).unwrap()));
     }
@@ -241,7 +242,9 @@ impl Script {
             (None, Some(highest)) if generation <= *highest => self.other_generation(call, *highest),
             (None, _) => {
                 let state = sexton::protocol::EngineState { idle_ms: Told::Is(0), ..Default::default() };
-                self.engines.insert(session_id.clone(), FakeEngine::new(generation, state, clock.awake()));
+                let mut engine = FakeEngine::new(generation, state, clock.awake());
+                engine.conversation.clone_from(&request.engine_session_id);
+                self.engines.insert(session_id.clone(), engine);
                 self.done(call, session_id, clock, &json!({}))
             }
         }

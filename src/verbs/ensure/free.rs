@@ -1,0 +1,112 @@
+//! Freeing a session from the runner that it is to leave: its engine is stopped there, or it stays.
+
+use crate::policy::engine::{EngineSays, may_stop};
+use crate::protocol::tracked::TrackedSet;
+use crate::protocol::{Because, EndMode, EndRequest, Ended, StopLimits};
+use crate::runner_client::{Observation, StopAnswer, StopCall, Target};
+use crate::session::Session;
+use crate::timeline::{Freed, RELOCATED, in_the_way};
+use crate::tools::Tools;
+use crate::verbs::{VerbError, close_if_ended};
+
+/// Has the runner of an open session stop its engine, so that it can go on at another one; none when the engine had ended
+/// by itself, and its row is closed.
+///
+/// What must be true for the stop: the runner answered just now, with the engine of this very generation, which neither
+/// works nor waits nor is in a state that cannot be told; and its runner checks all that again under its own lock, with no
+/// silence asked for: a turn that begins in the same moment makes it refuse. A runner that checks no conditions is not
+/// asked. What is left undone without `force` leaves the row as it is.
+///
+/// # Errors
+/// When the engine is in use, its runner refuses, has not finished, or is out of reach and `force` is not said.
+pub(super) async fn free(tools: &Tools, open: &Session, force: bool) -> Result<Option<Freed>, VerbError> {
+    let Some(runner) = tools.store.find_runner(&open.runner_id).await? else {
+        return out_of_reach(open, "it is not enrolled any more", force).map(Some);
+    };
+    let target = Target::from(&runner);
+    let set = match tools.runners.tracked(&target).await {
+        Observation::Live(set) => set,
+        other => return out_of_reach(open, other.why().unwrap_or("it gave no answer"), force).map(Some),
+    };
+    let fits = |ended: &&Ended| ended.session_id == open.id && ended.generation == open.generation;
+    if let Some(ended) = set.ended.iter().find(fits) {
+        if ended.reason == RELOCATED {
+            return Ok(Some(Freed::Stopped(Box::new(ended.clone()))));
+        }
+        close_if_ended(tools, open).await?;
+        return Ok(None);
+    }
+    if !held_idle(tools, open, &set)? {
+        return Ok(Some(Freed::NotHeld));
+    }
+    let target = target.seen(&set);
+    if !target.speaks_protocol {
+        return Err(stays(open, "it does not check whether a turn is running before it stops an engine"));
+    }
+    stop(tools, (open, &target), set.stamp, force).await
+}
+
+/// Returns whether the runner holds the engine of this generation, doing nothing; false when it holds none.
+fn held_idle(tools: &Tools, open: &Session, set: &TrackedSet) -> Result<bool, VerbError> {
+    let Some(engine) = set.tracked.iter().find(|engine| engine.session_id == open.id) else { return Ok(false) };
+    if engine.generation.is_some_and(|own| own != open.generation) {
+        return Err(stays(open, &in_the_way(Because::Generation, None)));
+    }
+    match may_stop(&engine.state, &limits(tools, open)) {
+        EngineSays::MayStop(_) => Ok(true),
+        EngineSays::Protected { because, .. } => Err(stays(open, &in_the_way(because, engine.state.idle_ms.value()))),
+        EngineSays::Undetermined => Err(stays(open, "it cannot be told whether the engine works just now")),
+    }
+}
+
+/// The condition of the stop: the session's, but for the silence.
+fn limits(tools: &Tools, open: &Session) -> StopLimits {
+    StopLimits { quiet_for_ms: 0, ..tools.config().policy.limits_of(open).stop() }
+}
+
+async fn stop(
+    tools: &Tools,
+    (open, target): (&Session, &Target),
+    stamp: Option<String>,
+    force: bool,
+) -> Result<Option<Freed>, VerbError> {
+    let request = EndRequest {
+        session_id: open.id.clone(),
+        generation: open.generation,
+        mode: EndMode::IfIdle,
+        limits: Some(limits(tools, open)),
+        stamp,
+        reason: RELOCATED.to_owned(),
+        sweep_id: None,
+        owner_id: None,
+    };
+    match tools.runners.end(target, &StopCall { request, set_recognised: false }).await {
+        StopAnswer::Stopped(ended) => Ok(Some(Freed::Stopped(ended))),
+        StopAnswer::AlreadyStopped(ended) if ended.reason == RELOCATED => Ok(Some(Freed::Stopped(ended))),
+        // Something else stopped it in this moment, and its row closes with that reason.
+        StopAnswer::AlreadyStopped(_) => close_if_ended(tools, open).await.map(|()| None),
+        StopAnswer::NotTracked => Ok(Some(Freed::NotHeld)),
+        StopAnswer::Refused { because: Some(because), idle_ms, .. } => Err(stays(open, &in_the_way(because, idle_ms))),
+        StopAnswer::Refused { because: None, .. } => Err(stays(open, "it refused to stop the engine")),
+        StopAnswer::Accepted => Err(VerbError::Runner(format!(
+            "runner {} has begun to stop the engine of session {} and has not finished; ask again",
+            open.runner_id, open.id
+        ))),
+        StopAnswer::Failed(why) | StopAnswer::NoAnswer(why) => out_of_reach(open, &why, force).map(Some),
+    }
+}
+
+fn stays(open: &Session, why: &str) -> VerbError {
+    VerbError::Conflict(format!("session {} stays on runner {}: {why}", open.id, open.runner_id))
+}
+
+/// Says what follows where nobody can tell whether the engine lives.
+fn out_of_reach(open: &Session, why: &str, force: bool) -> Result<Freed, VerbError> {
+    if force {
+        return Ok(Freed::LeftAlone(why.to_owned()));
+    }
+    Err(VerbError::Conflict(format!(
+        "session {} stays on runner {}, whose engine cannot be stopped ({why}): two engines might write into one conversation; `force` moves it all the same",
+        open.id, open.runner_id
+    )))
+}
