@@ -6,7 +6,7 @@
 //!
 //! What decides: [`policy`], pure. [`sweep`] is one pass: it reads rows from the [`store`], asks runners through
 //! [`runner_client`] in the terms of [`protocol`], lets the policy decide, acts, and tells it in [`timeline`] entries and a
-//! [`report`].
+//! [`report`]; [`webhook`] carries entries to whoever waits for them.
 //!
 //! What people and hosts do meanwhile: [`verbs`], and [`activity`], which records that a session was used.
 //!
@@ -33,6 +33,7 @@ pub mod timeline;
 pub mod clock;
 pub mod runner_client;
 pub mod store;
+pub mod webhook;
 
 pub mod activity;
 pub mod sweep;

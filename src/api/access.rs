@@ -52,6 +52,13 @@ pub(super) async fn require(State((api, scope)): State<(Shared, Scope)>, mut req
     }
 }
 
+impl Caller {
+    /// Returns whether the token allows this.
+    pub(super) fn allows(&self, scope: Scope) -> bool {
+        self.scopes.allow(scope)
+    }
+}
+
 impl FromRequestParts<Shared> for Caller {
     type Rejection = ApiError;
 

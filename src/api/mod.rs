@@ -7,11 +7,13 @@
 mod access;
 mod activity;
 mod body;
+mod deliveries;
 mod document;
 mod driver;
 mod end;
 mod error;
 mod explain;
+mod feed;
 mod health;
 mod hosts;
 mod keep;

@@ -20,8 +20,8 @@ use crate::api::error::{ApiError, ErrorBody, ErrorCode};
 use crate::api::patience::{Patience, bound};
 use crate::api::state::Shared;
 use crate::api::{
-    access, activity, document, driver, end, explain, health, hosts, keep, messages, metrics, runners, sessions,
-    sweeps, timeline,
+    access, activity, deliveries, document, driver, end, explain, feed, health, hosts, keep, messages, metrics,
+    runners, sessions, sweeps, timeline,
 };
 use crate::token::Scope;
 
@@ -70,6 +70,8 @@ fn table() -> Vec<Line> {
         with(Scope::Reap, Patience::Pass, routes!(sweeps::run)),
         with(Scope::Read, Patience::Store, routes!(sweeps::list)),
         with(Scope::Read, Patience::Store, routes!(runners::list)),
+        with(Scope::Read, Patience::Stream, routes!(feed::listen)),
+        with(Scope::Admin, Patience::Store, routes!(deliveries::list)),
     ]
 }
 

@@ -11,6 +11,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::api::feed::Feed;
 use crate::api::health::NO_TOKEN;
 use crate::api::hosts::Hosts;
 use crate::api::routes;
@@ -70,7 +71,14 @@ pub fn router(worker: Worker, owner: String, address: SocketAddr) -> anyhow::Res
 
 fn shared(worker: Worker, owner: String, address: SocketAddr) -> anyhow::Result<Shared> {
     let document = Bytes::from(routes::describe().to_json().context("the API cannot be described")?);
-    Ok(Shared::new(Api { worker, owner, hosts: Hosts::of(address), requests: TaskTracker::new(), document }))
+    Ok(Shared::new(Api {
+        worker,
+        owner,
+        hosts: Hosts::of(address),
+        requests: TaskTracker::new(),
+        feed: Feed::default(),
+        document,
+    }))
 }
 
 /// Says where the API is, and what is missing before anybody can use it.
@@ -104,6 +112,7 @@ async fn answer(
     let serving = axum::serve(listener, routes::route(api)).with_graceful_shutdown(stop.clone().cancelled_owned());
     let overdue = async {
         stop.cancelled().await;
+        api.feed.end();
         tokio::time::sleep(limit).await;
     };
     let finishing = async {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::body::Bytes;
 use tokio_util::task::TaskTracker;
 
+use crate::api::feed::Feed;
 use crate::api::hosts::Hosts;
 use crate::session::Session;
 use crate::tools::Tools;
@@ -20,6 +21,8 @@ pub(super) struct Api {
     pub(super) hosts: Hosts,
     /// The requests that are being worked on, so that a clean stop can wait for them.
     pub(super) requests: TaskTracker,
+    /// Whoever listens to events.
+    pub(super) feed: Feed,
     /// The document at `/openapi.json`.
     pub(super) document: Bytes,
 }

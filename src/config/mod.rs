@@ -11,6 +11,7 @@ mod paths;
 mod render;
 #[cfg(test)]
 mod tests;
+mod webhooks;
 
 use std::collections::BTreeMap;
 
@@ -25,6 +26,7 @@ pub use keys::{Key, keys};
 pub use load::{ConfigError, Loaded, Sources, load};
 pub use paths::{Environment, NoStateFolder, Paths};
 pub use render::render;
+pub use webhooks::WebhookConfig;
 
 /// The shipped `config.toml`.
 pub const DEFAULTS: &str = include_str!("../../config.toml");
@@ -35,6 +37,8 @@ pub const DEFAULTS: &str = include_str!("../../config.toml");
 pub struct Config {
     /// Whose sessions these are; empty means the user who runs Sexton.
     pub owner: String,
+    /// Who is told of events.
+    pub webhooks: Vec<WebhookConfig>,
     /// Where rows and timeline are kept.
     pub store: StoreConfig,
     /// The worker's API.
@@ -129,6 +133,8 @@ pub struct PolicyConfig {
     pub start_timeout: Span,
     /// A runner that cannot be reached counts as gone after this.
     pub runner_gone_after: Span,
+    /// How long before an idle reap it is told of; 0 = never.
+    pub warn_before: Span,
     /// Limits that few people need to change.
     pub advanced: AdvancedPolicy,
 }
@@ -202,6 +208,10 @@ pub struct LimitsConfig {
     pub stops_at_once: u32,
     /// How many stops are in flight per runner.
     pub stops_per_runner: u32,
+    /// One attempt to hand an event to a webhook.
+    pub webhook_timeout: Span,
+    /// How long an event is tried to be handed to a webhook.
+    pub webhook_give_up: Span,
 }
 
 /// `[retention]`

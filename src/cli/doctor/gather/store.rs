@@ -47,6 +47,7 @@ async fn read(tools: &Tools, place: &str) -> Result<Opened, StoreError> {
         open_sessions,
         paused: store.setting(PAUSED).await?,
         last_pass: passes.first().map(|pass| pass.started_at),
+        queues: store.delivery_queues().await?,
         scheduled: passes.iter().any(|pass| pass.trigger == Trigger::Schedule.as_str()),
     })
 }
