@@ -1,7 +1,9 @@
 //! The API: its routes as its callers see them, in one process with a real store and scripted runners.
 
 mod activity;
+mod deliveries;
 mod doors;
+mod feed;
 mod race;
 pub(crate) mod secrets;
 mod serve;
@@ -68,7 +70,11 @@ impl Host {
 
     async fn ask(&self, ask: Ask) -> Answer {
         let response = self.router.clone().oneshot(ask.request()).await.unwrap();
-        let (parts, body) = response.into_parts();
+        let (parts, mut body) = response.into_parts();
+        // A stream has no end to wait for.
+        if parts.headers.get("content-type").is_some_and(|kind| kind == "text/event-stream") {
+            body = Body::empty();
+        }
         Answer { status: parts.status, headers: parts.headers, body: to_bytes(body, 1 << 24).await.unwrap() }
     }
 }
