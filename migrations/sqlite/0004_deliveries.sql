@@ -26,6 +26,8 @@ CREATE TABLE deliveries (
     attempts        INTEGER NOT NULL DEFAULT 0,
     -- While an attempt is under way: when it counts as lost with the process that made it.
     next_attempt_at INTEGER NOT NULL,
+    -- 1 where the last attempt failed because the receiver could not be reached: it is due again once another one got through.
+    unreached       INTEGER NOT NULL DEFAULT 0,
     created_at      INTEGER NOT NULL,
     finished_at     INTEGER,
     last_error      TEXT

@@ -23,6 +23,9 @@ use crate::worker::Worker;
 /// What a clean stop may take beyond `schedule.shutdown_limit`: aborting a pass, the last answers.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
 
+/// A client that takes nothing of its answer for this long is let go, in milliseconds; connections inherit it.
+const TAKES_NOTHING: u32 = 60_000;
+
 /// How long closing the store may take.
 const CLOSING: Duration = Duration::from_secs(5);
 
@@ -40,6 +43,9 @@ pub async fn serve(tools: Tools, owner: String, listener: TcpListener, stop: Can
         address.ip().is_loopback(),
         "server.listen: {address} is not a loopback address; this version listens on loopback only"
     );
+    if let Err(error) = rustix::net::sockopt::set_tcp_user_timeout(&listener, TAKES_NOTHING) {
+        tracing::warn!(%error, "clients that take nothing of an answer cannot be let go");
+    }
     let store = tools.store.clone();
     let limit = tools.config().schedule.shutdown_limit.as_std() + LAST_ANSWERS;
     let (worker, work) = Worker::new(&tools).map_err(anyhow::Error::msg)?;

@@ -46,7 +46,7 @@ pub struct Queue {
     pub webhook: String,
     /// How many deliveries wait.
     pub pending: u64,
-    /// How many were given up, as far as is remembered.
+    /// How many were given up lately.
     pub given_up: u64,
     /// When the oldest one that waits was queued.
     pub oldest: Option<UtcMs>,
@@ -73,10 +73,14 @@ pub(super) const GIVE_UP_OVERDUE: &str = "UPDATE deliveries
     WHERE webhook = $1 AND status = 'pending' AND next_attempt_at <= $2 AND created_at <= $3
     RETURNING session_id";
 
+pub(super) const RETRY_UNREACHED: &str = "UPDATE deliveries SET next_attempt_at = $2, unreached = 0
+    WHERE webhook = $1 AND status = 'pending' AND next_attempt_at > $2 AND unreached = 1";
+
+/// $1 since when what was given up counts.
 pub(super) const COUNTS: &str = "SELECT webhook, count(CASE WHEN status = 'pending' THEN 1 END),
         count(CASE WHEN status = 'given_up' THEN 1 END), min(CASE WHEN status = 'pending' THEN created_at END),
         max(last_error)
-    FROM deliveries WHERE status IN ('pending', 'given_up') GROUP BY webhook ORDER BY webhook";
+    FROM deliveries WHERE status IN ('pending', 'given_up') AND (finished_at IS NULL OR finished_at >= $1) GROUP BY webhook ORDER BY webhook";
 
 #[derive(FromRow)]
 struct DueRow {
@@ -152,7 +156,7 @@ impl Store {
     /// # Errors
     /// When the store fails; it must not be sent then.
     pub async fn claim_delivery(&self, due: &Due, until: UtcMs) -> Result<bool, StoreError> {
-        let sql = "UPDATE deliveries SET attempts = attempts + 1, next_attempt_at = $4
+        let sql = "UPDATE deliveries SET attempts = attempts + 1, next_attempt_at = $4, unreached = 0
                    WHERE id = $1 AND status = 'pending' AND attempts = $2 AND next_attempt_at = $3";
         let query = sqlx::query(sql).bind(due.id.as_str()).bind(due.attempts).bind(due.next_attempt_at).bind(until.0);
         Ok(query.execute(self.writer()).await.at(self)?.rows_affected() == 1)
@@ -168,15 +172,21 @@ impl Store {
         sqlx::query(sql).bind(id.as_str()).bind(now.0).execute(self.writer()).await.at(self).map(drop)
     }
 
-    /// Notes that the attempt that was claimed on `due` failed, and when the next one may be made; false when another
-    /// attempt has begun since, or it is over.
+    /// Notes that the attempt that was claimed on `due` failed, why, whether that was for want of a receiver, and when the
+    /// next one may be made; false when another attempt has begun since, or it is over.
     ///
     /// # Errors
     /// When the store fails; the claim lapses by itself then.
-    pub async fn note_postponed(&self, due: &Due, next: UtcMs, why: &str) -> Result<bool, StoreError> {
-        let sql = "UPDATE deliveries SET next_attempt_at = $3, last_error = $4
+    pub async fn note_postponed(
+        &self,
+        due: &Due,
+        next: UtcMs,
+        (why, unreached): (&str, bool),
+    ) -> Result<bool, StoreError> {
+        let sql = "UPDATE deliveries SET next_attempt_at = $3, last_error = $4, unreached = $5
                    WHERE id = $1 AND status = 'pending' AND attempts = $2 + 1";
         let query = sqlx::query(sql).bind(due.id.as_str()).bind(due.attempts).bind(next.0).bind(why);
+        let query = query.bind(i64::from(unreached));
         Ok(query.execute(self.writer()).await.at(self)?.rows_affected() == 1)
     }
 
@@ -189,6 +199,15 @@ impl Store {
                    WHERE id = $1 AND status = 'pending' AND attempts = $2 + 1";
         let query = sqlx::query(sql).bind(due.id.as_str()).bind(due.attempts).bind(now.0).bind(why);
         Ok(query.execute(self.writer()).await.at(self)?.rows_affected() == 1)
+    }
+
+    /// Makes due what of a webhook waits only because its receiver could not be reached: it is back.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn retry_unreached(&self, webhook: &Id, now: UtcMs) -> Result<(), StoreError> {
+        let query = sqlx::query(RETRY_UNREACHED).bind(webhook.as_str()).bind(now.0);
+        query.execute(self.writer()).await.at(self).map(drop)
     }
 
     /// Gives up what of a webhook was queued at `queued_by` or before, is due, and is not being sent; returns the sessions
@@ -226,13 +245,13 @@ impl Store {
         self.read_all(sql.build_query_as::<DeliveryRow>().fetch_all(self.reader()).await)
     }
 
-    /// Returns how the queues of all webhooks stand that have anything pending or given up.
+    /// Returns how the queues of all webhooks stand that have anything pending, or given up since `since`.
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn delivery_queues(&self) -> Result<Vec<Queue>, StoreError> {
+    pub async fn delivery_queues(&self, since: UtcMs) -> Result<Vec<Queue>, StoreError> {
         type Row = (String, i64, i64, Option<i64>, Option<String>);
-        let rows: Vec<Row> = sqlx::query_as(COUNTS).fetch_all(self.reader()).await.at(self)?;
+        let rows: Vec<Row> = sqlx::query_as(COUNTS).bind(since.0).fetch_all(self.reader()).await.at(self)?;
         let queue = |(webhook, pending, given_up, oldest, last_error): Row| Queue {
             webhook,
             pending: pending.unsigned_abs(),

@@ -24,7 +24,17 @@ pub struct EventFilter {
     pub kinds: Vec<EntryKind>,
 }
 
-pub(super) const HEAD: &str = "SELECT COALESCE(max(seq), 0) FROM timeline";
+/// The highest place that was ever given: also of what is forgotten, so that none is given twice.
+macro_rules! select_head {
+    () => {
+        "SELECT COALESCE(max(seq), 0) FROM (
+             SELECT max(seq) AS seq FROM timeline
+             UNION ALL SELECT CAST(value AS INTEGER) FROM settings WHERE name = 'events_forgotten') AS highest"
+    };
+}
+pub(super) use select_head;
+
+pub(super) const HEAD: &str = select_head!();
 
 /// Joined in this order, so that the cost grows with the piece that is read and not with what its sessions ever did.
 macro_rules! select_events {
@@ -70,7 +80,7 @@ impl Plain for EventRow {
 }
 
 impl Store {
-    /// Returns the place of the newest entry; 0 when there is none.
+    /// Returns the place of the newest entry there ever was; 0 when there was none.
     ///
     /// # Errors
     /// When the store fails.

@@ -11,7 +11,7 @@ async fn plan(store: &Store, statement: &'static str) -> String {
 }
 
 /// Each statement, and an index that it must use.
-const LOOKUPS: [(&str, &str); 27] = [
+const LOOKUPS: [(&str, &str); 28] = [
     (candidates::RULE_WINDOW, "sessions_last_used"),
     (candidates::OWN_WINDOW, "sessions_own_due"),
     (candidates::UNSETTLED, "sessions_last_used"),
@@ -27,15 +27,16 @@ const LOOKUPS: [(&str, &str); 27] = [
     (workers::MOVE_FORWARD, "sessions_last_used"),
     (retention::OLD_SESSIONS, "sessions_ended_at"),
     (retention::OLD_ENTRIES, "timeline_by_time"),
-    (retention::OLD_ENTRIES, "timeline_by_seq"),
     (retention::OLD_DELIVERIES, "deliveries_by_time"),
     (timeline::INSERT, "timeline_by_seq"),
     (events::HEAD, "timeline_by_seq"),
+    (events::HEAD, "sqlite_autoindex_settings_1"),
     (events::EVENT, "timeline_by_seq"),
     (webhooks::MATCHING, "timeline_by_seq"),
     (deliveries::DUE, "deliveries_due"),
     (deliveries::DUE, "deliveries_by_session"),
     (deliveries::GIVE_UP_OVERDUE, "deliveries_due"),
+    (deliveries::RETRY_UNREACHED, "deliveries_due"),
     (deliveries::COUNTS, "deliveries_by_status"),
     (due_soon::RULE_WINDOW, "sessions_last_used"),
     (due_soon::OWN_WINDOW, "sessions_own_due"),

@@ -47,12 +47,10 @@ pub(super) const OLD_SESSIONS: &str = "SELECT id FROM sessions
         AND runner_id NOT IN (SELECT value FROM json_each($3))
     ORDER BY ended_at LIMIT $4";
 
-/// The word that an engine is gone stays as long as its row: it is what keeps a closed session closed. The newest entry
-/// stays too, so that no `seq` is given twice.
+/// The word that an engine is gone stays as long as its row: it is what keeps a closed session closed.
 pub(super) const OLD_ENTRIES: &str = "DELETE FROM timeline WHERE id IN (
     SELECT id FROM timeline WHERE at <= $1
         AND NOT (engine_gone = 1 AND EXISTS (SELECT 1 FROM sessions WHERE sessions.id = timeline.session_id))
-        AND (seq IS NULL OR seq < (SELECT max(seq) FROM timeline))
     ORDER BY at, id LIMIT $2) RETURNING COALESCE(seq, 0)";
 
 /// What happened to events long ago is of no use to anybody, sent or not.

@@ -5,6 +5,7 @@ use sqlx::{QueryBuilder, Sqlite};
 use crate::entry::{Entry, NewEntry};
 use crate::session::Id;
 use crate::store::error::At;
+use crate::store::events::select_head;
 use crate::store::rows::EntryRow;
 use crate::store::{Conn, Store, StoreError};
 use crate::time::UtcMs;
@@ -72,10 +73,13 @@ impl Store {
     }
 }
 
-pub(super) const INSERT: &str = "INSERT INTO timeline
+pub(super) const INSERT: &str = concat!(
+    "INSERT INTO timeline
         (id, session_id, generation, at, kind, actor, reason, message, evidence, once, engine_gone, seq)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, (SELECT COALESCE(max(seq), 0) + 1 FROM timeline))
-    ON CONFLICT DO NOTHING";
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 1 + (",
+    select_head!(),
+    ")) ON CONFLICT DO NOTHING"
+);
 
 /// Inserts an entry as it is; false when its `once` is taken, or when it says that an engine is gone of which another
 /// entry says so already.
@@ -85,8 +89,8 @@ pub(super) async fn insert_entry(tx: &mut Conn, entry: &NewEntry) -> Result<bool
 
 /// Inserts an entry under another `once` and `engine_gone` than its own; false as with [`insert_entry`].
 ///
-/// The one place that inserts entries, and so the one that gives them their `seq`: one above the highest there is, which
-/// is the order of commits since a transaction that writes is alone.
+/// The one place that inserts entries, and so the one that gives them their `seq`: one above the highest there
+/// ever was, which is the order of commits since a transaction that writes is alone.
 pub(super) async fn write_entry(
     tx: &mut Conn,
     entry: &NewEntry,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::entry::EntryKind;
 use crate::session::Id;
 use crate::store::error::At;
+use crate::store::events::HEAD;
 use crate::store::{Conn, Store, StoreError};
 use crate::time::UtcMs;
 
@@ -62,12 +63,12 @@ impl Store {
     /// Queues one piece; none when the webhook is at the head.
     async fn queue_piece(&self, hook: &Subscription, now: UtcMs) -> Result<Option<u64>, StoreError> {
         let mut tx = self.begin().await?;
-        let sql = "INSERT INTO webhooks (name, seq, created_at)
-                   VALUES ($1, (SELECT COALESCE(max(seq), 0) FROM timeline), $2) ON CONFLICT DO NOTHING";
-        sqlx::query(sql).bind(hook.webhook.as_str()).bind(now.0).execute(&mut *tx).await.at(self)?;
-        let sql = "SELECT seq, (SELECT COALESCE(max(seq), 0) FROM timeline) FROM webhooks WHERE name = $1";
-        let query = sqlx::query_as::<_, (i64, i64)>(sql).bind(hook.webhook.as_str());
-        let (cursor, head) = query.fetch_one(&mut *tx).await.at(self)?;
+        let head: i64 = sqlx::query_scalar(HEAD).fetch_one(&mut *tx).await.at(self)?;
+        let sql = "INSERT INTO webhooks (name, seq, created_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
+        let query = sqlx::query(sql).bind(hook.webhook.as_str()).bind(head).bind(now.0);
+        query.execute(&mut *tx).await.at(self)?;
+        let query = sqlx::query_scalar("SELECT seq FROM webhooks WHERE name = $1").bind(hook.webhook.as_str());
+        let cursor: i64 = query.fetch_one(&mut *tx).await.at(self)?;
         let upto = head.min(cursor + PIECE);
         let queued = insert_matching(&mut tx, hook, (cursor, upto), now).await.at(self)?;
         let query = sqlx::query("UPDATE webhooks SET seq = $2 WHERE name = $1").bind(hook.webhook.as_str()).bind(upto);

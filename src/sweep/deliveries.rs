@@ -23,7 +23,7 @@ use crate::report::PartReport;
 use crate::session::Id;
 use crate::store::{Due, StoreError, Subscription};
 use crate::sweep::pass::Pass;
-use crate::time::{HOUR, Ms, SECOND, UtcMs};
+use crate::time::{MINUTE, Ms, SECOND, UtcMs};
 use crate::verdict::Verdict;
 use crate::webhook::{Failure, Message, Secret, Sender};
 
@@ -43,7 +43,7 @@ const SLACK: Ms = 30 * SECOND;
 const FIRST_WAIT: Ms = 10 * SECOND;
 
 /// The longest wait.
-const LONGEST_WAIT: Ms = HOUR;
+const LONGEST_WAIT: Ms = 15 * MINUTE;
 
 /// What came of an attempt.
 enum Outcome {
@@ -64,6 +64,8 @@ struct Line<'a> {
     until: Instant,
     /// Set once the receiver could not be reached: no further attempt begins.
     down: AtomicBool,
+    /// Set once the receiver took something: what waits for its return is due.
+    up: AtomicBool,
     /// The sessions of what was given up without another attempt, and why.
     overdue: Mutex<Vec<(Id, String)>>,
 }
@@ -90,6 +92,7 @@ pub(crate) async fn sweep(pass: &Pass) -> Result<PartReport, StoreError> {
         sender: &sender,
         until,
         down: AtomicBool::new(false),
+        up: AtomicBool::new(false),
         overdue: Mutex::default(),
     });
     for served in join_all(lines.map(|line| async move { line.serve().await })).await {
@@ -161,6 +164,9 @@ impl Line<'_> {
         match self.send(due, &event).await {
             Ok(()) => {
                 store.note_delivered(&due.id, self.now()).await?;
+                if !self.up.swap(true, Ordering::Relaxed) {
+                    store.retry_unreached(&self.hook.name, self.now()).await?;
+                }
                 Ok(Outcome::Delivered)
             }
             Err(failure) => self.failed(due, &failure).await,
@@ -182,7 +188,8 @@ impl Line<'_> {
     async fn failed(&self, due: &Due, failure: &Failure) -> Result<Outcome, StoreError> {
         let (why, now) = (failure.why(), self.now());
         let overdue = self.is_overdue(due.created_at, now);
-        if matches!(failure, Failure::Unreachable(_)) && !self.down.swap(true, Ordering::Relaxed) {
+        let unreached = matches!(failure, Failure::Unreachable(_));
+        if unreached && !self.down.swap(true, Ordering::Relaxed) {
             self.give_up_the_overdue(now, why).await?;
         }
         if overdue {
@@ -191,7 +198,8 @@ impl Line<'_> {
         if due.attempts == 0 {
             tracing::warn!(webhook = %self.hook.name, session_id = %due.session_id, error = why, "an event was not delivered and is tried again");
         }
-        let noted = self.pass.store().note_postponed(due, now.plus(wait_after(due.attempts + 1)), why).await?;
+        let noted =
+            self.pass.store().note_postponed(due, now.plus(wait_after(due.attempts + 1)), (why, unreached)).await?;
         Ok(if noted { Outcome::Postponed } else { Outcome::Left })
     }
 
@@ -241,8 +249,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_double_up_to_an_hour() {
-        let waits: Vec<Ms> = [1, 2, 3, 9, 10, 1_000].map(wait_after).to_vec();
-        assert_eq!(waits, [10_000, 20_000, 40_000, 2_560_000, LONGEST_WAIT, LONGEST_WAIT]);
+    fn waits_double_up_to_a_quarter_of_an_hour() {
+        let waits: Vec<Ms> = [1, 2, 3, 7, 8, 1_000].map(wait_after).to_vec();
+        assert_eq!(waits, [10_000, 20_000, 40_000, 640_000, LONGEST_WAIT, LONGEST_WAIT]);
     }
 }

@@ -8,13 +8,16 @@
 mod head;
 mod reader;
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use crate::api::access::Caller;
+use crate::api::access::{self, Caller};
 use crate::api::body::Query;
 use crate::api::error::{ApiError, ErrorCode};
 use crate::api::state::{Api, Shared};
@@ -25,7 +28,7 @@ use crate::token::Scope;
 
 pub(super) use head::Feed;
 
-use reader::{Pace, Reader};
+use reader::{Holds, Pace, Reader};
 
 /// Which events, and from where on.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -62,8 +65,14 @@ pub(super) async fn listen(
         let message = format!("the cursor {cursor} lies behind the newest event, which is {head}");
         return Err(ApiError::new(ErrorCode::BadQuery, message));
     }
-    let reader = Reader::new(store, filter, cursor, head);
-    Ok(reader.stream(&api.feed, Pace::default()).into_response())
+    let (reader, feed) = (Reader::new(store, filter, cursor, head), api.feed.clone());
+    let holds: Holds = Box::new(move || still_holds(Arc::clone(&api), headers.clone()).boxed());
+    Ok(reader.stream(&feed, holds, Pace::default()).into_response())
+}
+
+/// Returns whether the token that opened a stream still does; a store that fails takes nobody's right away.
+async fn still_holds(api: Shared, headers: HeaderMap) -> bool {
+    access::authenticate(&api, &headers).await.map_or_else(|error| error.code != ErrorCode::Unauthorised, |_| true)
 }
 
 /// Reads the cursor: whoever comes back by itself, as a browser's source of events does, says it in a header.

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use axum::response::sse::{Event as Sent, Sse};
 use futures_util::Stream;
+use futures_util::future::BoxFuture;
 use serde_json::json;
 use tokio::sync::{mpsc, watch};
-use tokio::time::timeout;
+use tokio::time::{MissedTickBehavior, timeout};
 
 use crate::api::feed::Feed;
 use crate::store::{EventFilter, Store};
@@ -21,10 +22,13 @@ const BATCH: u32 = 100;
 /// So many events may wait for a listener.
 const AHEAD: usize = 16;
 
+/// Tells whether the listener still may listen.
+pub(super) type Holds = Box<dyn Fn() -> BoxFuture<'static, bool> + Send + Sync>;
+
 /// How patient a stream is.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pace {
-    /// How long nothing may come before a sign of life does.
+    /// How often a sign of life is sent, and the listener's token looked at again.
     pub(super) ping: Duration,
     /// A listener that takes nothing for this long is let go.
     pub(super) patience: Duration,
@@ -53,10 +57,15 @@ impl Reader {
     }
 
     /// Reads for as long as the listener listens and the feed does not end.
-    pub(super) fn stream(self, feed: &Feed, pace: Pace) -> Sse<impl Stream<Item = Result<Sent, Infallible>> + use<>> {
+    pub(super) fn stream(
+        self,
+        feed: &Feed,
+        holds: Holds,
+        pace: Pace,
+    ) -> Sse<impl Stream<Item = Result<Sent, Infallible>> + use<>> {
         let (to, from) = mpsc::channel(AHEAD);
         let (head, ending) = (feed.listen(&self.store), feed.ending());
-        let mut line = Line { reader: self, head, to: to.clone(), pace };
+        let mut line = Line { reader: self, head, to: to.clone(), holds, pace };
         tokio::spawn(async move {
             tokio::select! {
                 () = ending.cancelled() => {}
@@ -76,20 +85,27 @@ struct Line {
     reader: Reader,
     head: watch::Receiver<i64>,
     to: mpsc::Sender<Sent>,
+    holds: Holds,
     pace: Pace,
 }
 
 impl Line {
-    /// Sends what was and what comes; none when the listener is gone, or the store failed, after which it comes back with
-    /// its cursor.
+    /// Sends what was and what comes; none when the listener is gone or may no longer listen, or the store failed, after
+    /// which it comes back with its cursor.
     async fn follow(&mut self) -> Option<()> {
         self.begin().await?;
+        let mut pings = tokio::time::interval(self.pace.ping);
+        pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        pings.tick().await;
         loop {
             let head = *self.head.borrow_and_update();
             self.catch_up(head).await?;
             tokio::select! {
                 changed = self.head.changed() => changed.ok()?,
-                () = tokio::time::sleep(self.pace.ping) => {
+                _ = pings.tick() => {
+                    if !(self.holds)().await {
+                        return None;
+                    }
                     // Its id moves the cursor past what is not for this listener.
                     self.send(Sent::default().comment("ping").id(self.reader.cursor.to_string())).await?;
                 }
@@ -195,11 +211,28 @@ mod tests {
         let (to, mut from) = mpsc::channel(1);
         let pace = Pace { ping: Duration::from_millis(1), patience: Duration::from_millis(20) };
         let reader = Reader::new(store.clone(), EventFilter::default(), None, 0);
-        let mut line = Line { reader, head: feed.listen(&store), to, pace };
+        let mut line = Line { reader, head: feed.listen(&store), to, holds: holding(true), pace };
         assert_eq!(line.follow().await, None);
         drop(line);
         assert!(from.recv().await.is_some());
         assert!(from.recv().await.is_none(), "no more was kept for it");
+    }
+
+    fn holding(holds: bool) -> Holds {
+        Box::new(move || Box::pin(async move { holds }))
+    }
+
+    #[tokio::test]
+    async fn a_listener_whose_token_was_revoked_is_let_go() {
+        let folder = tempfile::tempdir().unwrap();
+        let (store, feed) = (store(&folder).await, Feed::default());
+        let pace = Pace { ping: Duration::from_millis(1), patience: Duration::from_secs(10) };
+        let reader = Reader::new(store, EventFilter::default(), None, 0);
+        let answer = axum::response::IntoResponse::into_response(reader.stream(&feed, holding(false), pace));
+        let mut body = answer.into_body().into_data_stream();
+        assert!(body.next().await.is_some());
+        assert!(body.next().await.is_none(), "nothing comes behind its beginning");
+        feed.end();
     }
 
     #[tokio::test]
@@ -207,7 +240,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (store, feed) = (store(&folder).await, Feed::default());
         let reader = Reader::new(store, EventFilter::default(), None, 0);
-        let answer = axum::response::IntoResponse::into_response(reader.stream(&feed, Pace::default()));
+        let answer = axum::response::IntoResponse::into_response(reader.stream(&feed, holding(true), Pace::default()));
         let mut body = answer.into_body().into_data_stream();
         let first = body.next().await.unwrap().unwrap();
         assert!(std::str::from_utf8(&first).unwrap().starts_with("event: ready\nid: 0\n"), "{first:?}");

@@ -198,7 +198,7 @@ async fn what_is_never_taken_is_given_up_where_people_can_see_it() {
     assert_eq!(given_up.len(), 2, "{given_up:?}");
     assert!(given_up.iter().all(|one| one.last_error.as_deref() == Some("the receiver answered 500")));
     assert!(given_up.iter().all(|one| one.finished_at == Some(world.now())), "{given_up:?}");
-    let queue = world.store().delivery_queues().await.unwrap().remove(0);
+    let queue = world.store().delivery_queues(world.now()).await.unwrap().remove(0);
     assert_eq!((queue.webhook.as_str(), queue.pending, queue.given_up), ("boss", 0, 2));
 
     receiver.set(Mood::Takes);
@@ -224,6 +224,24 @@ async fn a_machine_that_slept_through_the_limit_has_not_tried_for_that_long() {
     world.clock.advance(HOUR);
     world.sweep().await;
     assert_eq!(receiver.taken().len(), 1);
+}
+
+#[tokio::test]
+async fn once_a_receiver_is_back_nothing_waits_for_its_turn() {
+    let receiver = Receiver::start().await;
+    let world = world(&receiver, |config| config.limits.webhook_timeout = Span(200)).await;
+    for at in 0..6 {
+        world.session(&format!("s{at}"), 0, |_| ()).await;
+    }
+    receiver.set(Mood::Hangs);
+    for _ in 0..6 {
+        world.sweep().await;
+    }
+    assert!(deliveries(&world, DeliveryStatus::Pending).await.iter().all(|one| one.next_attempt_at > world.now()));
+    receiver.set(Mood::Takes);
+    world.session("new", 0, |_| ()).await;
+    let report = world.sweep().await;
+    assert_eq!(kept(report.part(PartName::Deliveries), Verdict::Delivered), 7, "{report:?}");
 }
 
 #[tokio::test]

@@ -53,7 +53,7 @@ fn stuck(queue: &Queue, now: UtcMs) -> Vec<Finding> {
     let name = &queue.webhook;
     let given_up = (queue.given_up > 0).then(|| {
         CHECK.warning(format!(
-            "Webhook {name} never took {}{why}; `GET /v1/deliveries?status=given_up` lists what was given up.",
+            "Webhook {name} never took {} of the last week{why}; `GET /v1/deliveries?status=given_up` lists what was given up.",
             count(queue.given_up)
         ))
     });
@@ -103,7 +103,10 @@ mod tests {
         assert!(level == Level::Problem && said_of.contains("/s is empty"), "{said_of}");
         assert_eq!(said(Ok(true), None).0, Level::Warning);
         let (level, said_of) = said(Ok(false), Some((0, 3)));
-        assert!(level == Level::Warning && said_of.contains("never took 3 events (the receiver"), "{said_of}");
+        assert!(
+            level == Level::Warning && said_of.contains("never took 3 events of the last week (the receiver"),
+            "{said_of}"
+        );
         let (level, said_of) = said(Ok(false), Some((2, 0)));
         assert!(level == Level::Warning && said_of.contains("not taken 2 events for up to 2 h"), "{said_of}");
     }
