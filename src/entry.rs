@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::session::Id;
+use crate::session::{Id, Status};
 use crate::time::UtcMs;
 use crate::words::words;
 
@@ -83,4 +83,71 @@ pub struct Entry {
     /// The evidence, a JSON object.
     #[schema(value_type = Object)]
     pub evidence: serde_json::Value,
+}
+
+/// An entry as whoever waits for it gets it: its place in the order of commits, and the session it is about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Event {
+    /// Its place: 1, 2, …, in the order in which entries were committed; never used again.
+    pub seq: i64,
+    /// The session, as its row stands when this is read.
+    pub session: EventSession,
+    /// What happened.
+    pub entry: Entry,
+}
+
+/// What an event tells of its session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct EventSession {
+    /// Its id.
+    pub id: Id,
+    /// The folder or repository that it works in.
+    pub repo: String,
+    /// The engine's name.
+    pub engine: String,
+    /// The runner that holds, or held, its engine.
+    pub runner_id: Id,
+    /// Whose it is; none only in legacy rows.
+    pub owner_id: Option<String>,
+    /// Where it stands in its life.
+    pub status: Status,
+    /// Which start of the session its engine belongs to.
+    pub generation: i64,
+}
+
+words! {
+    /// How a delivery of an event to a webhook stands.
+    DeliveryStatus {
+        /// It is to be sent, again where attempts failed.
+        Pending = "pending",
+        /// The receiver took it.
+        Delivered = "delivered",
+        /// It was tried for too long.
+        GivenUp = "given_up",
+    }
+}
+
+/// The delivery of one event to one webhook.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub struct Delivery {
+    /// Its id, the same in every attempt; receivers tell repetitions by it.
+    pub id: Id,
+    /// The webhook.
+    pub webhook: Id,
+    /// The event's place in the order of commits.
+    pub seq: i64,
+    /// The session that the event is about.
+    pub session_id: Id,
+    /// How it stands.
+    pub status: DeliveryStatus,
+    /// How many attempts were begun.
+    pub attempts: i64,
+    /// When the next attempt may be made, while it is pending.
+    pub next_attempt_at: UtcMs,
+    /// When it was queued.
+    pub created_at: UtcMs,
+    /// When it was delivered or given up.
+    pub finished_at: Option<UtcMs>,
+    /// What went wrong in the last attempt.
+    pub last_error: Option<String>,
 }

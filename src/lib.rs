@@ -5,8 +5,9 @@
 //! What things are, and the words for them: [`session`] and [`verdict`], [`entry`] for the timeline, [`time`].
 //!
 //! What decides: [`policy`], pure. [`sweep`] is one pass: it reads rows from the [`store`], asks runners through
-//! [`runner_client`] in the terms of [`protocol`], takes the answers for what [`connectivity`] says that they mean, lets the policy decide, acts, and tells it in [`timeline`] entries and a
-//! [`report`].
+//! [`runner_client`] in the terms of [`protocol`], takes the answers for what [`connectivity`] says that they mean, lets
+//! the policy decide, acts, and tells it in [`timeline`] entries and a [`report`]; [`webhook`] carries entries to whoever
+//! waits for them.
 //!
 //! What people and hosts do meanwhile: [`verbs`], and [`activity`], which records that a session was used.
 //!
@@ -35,6 +36,7 @@ mod memory;
 pub mod network;
 pub mod runner_client;
 pub mod store;
+pub mod webhook;
 
 pub mod activity;
 pub mod connectivity;

@@ -35,6 +35,8 @@ words! {
         Orphans = "orphans",
         /// Stop engines without a row.
         Strays = "strays",
+        /// Hand events to webhooks; what became of each is told as `kept`, by its word.
+        Deliveries = "deliveries",
     }
 }
 
@@ -115,14 +117,16 @@ impl SweepReport {
         refused || self.parts.values().any(|part| !part.errors.is_empty() || part.items.iter().any(did))
     }
 
-    /// Adds up all parts.
+    /// Adds up all parts. What was delivered is no session that was kept.
     #[must_use]
     pub fn totals(&self) -> Totals {
         let mut totals = Totals::default();
         for (name, part) in &self.parts {
             let ended = if *name == PartName::Observe { &mut totals.settled } else { &mut totals.reaped };
             *ended += part.reaped;
-            totals.kept += part.kept.values().sum::<u64>();
+            if *name != PartName::Deliveries {
+                totals.kept += part.kept.values().sum::<u64>();
+            }
             totals.errors += part.errors.len() as u64;
         }
         totals
@@ -164,7 +168,7 @@ pub struct RunnerReport {
 /// What one part saw and did.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct PartReport {
-    /// How many sessions, runs or engines it looked at.
+    /// How many sessions, runs or engines it looked at, or attempts at a delivery it made.
     pub examined: u64,
     /// How many of them it ended, or would end in a dry run.
     pub reaped: u64,

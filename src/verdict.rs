@@ -67,6 +67,12 @@ words! {
         Refused = "refused",
         /// A run without heartbeat was marked stale; its session stays.
         Stale = "stale",
+        /// A webhook took an event.
+        Delivered = "delivered",
+        /// A webhook did not take an event; it is tried again.
+        Postponed = "postponed",
+        /// A webhook did not take an event for too long.
+        GivenUp = "given_up",
     }
 }
 
@@ -106,7 +112,10 @@ impl Verdict {
             | Self::LostRace
             | Self::StopFailed
             | Self::Refused
-            | Self::Stale => false,
+            | Self::Stale
+            | Self::Delivered
+            | Self::Postponed
+            | Self::GivenUp => false,
         }
     }
 
@@ -145,6 +154,9 @@ impl Verdict {
             Self::StopFailed => "its runner did not confirm the stop",
             Self::Refused => "its runner refused the stop, since the engine is in use",
             Self::Stale => "its run stopped sending heartbeats",
+            Self::Delivered => "its webhook took the event",
+            Self::Postponed => "its webhook did not take the event yet",
+            Self::GivenUp => "its webhook did not take the event for too long",
         }
     }
 }

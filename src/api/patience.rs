@@ -30,6 +30,8 @@ pub(super) enum Patience {
     Turn,
     /// A whole pass, and the one before it.
     Pass,
+    /// The store, for the beginning of an answer that goes on for as long as somebody listens.
+    Stream,
 }
 
 /// How long the store may take: it waits for other writers, and fails by itself before this.
@@ -40,7 +42,7 @@ impl Patience {
     pub(super) fn limit(self, config: &Config) -> Duration {
         let limits = &config.limits;
         match self {
-            Self::Store => STORE,
+            Self::Store | Self::Stream => STORE,
             Self::Runner => STORE + limits.ready_wait.as_std() + 3 * limits.request_timeout.as_std(),
             Self::Stop => STORE + limits.request_timeout.as_std() + limits.end_timeout.as_std(),
             Self::Finish => 2 * Self::Stop.limit(config) + Self::Runner.limit(config),

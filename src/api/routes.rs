@@ -21,8 +21,8 @@ use crate::api::owned::Subject;
 use crate::api::patience::{Patience, bound};
 use crate::api::state::Shared;
 use crate::api::{
-    access, activity, connectivity, document, driver, end, explain, generating, health, hosts, keep, messages, metrics,
-    owned, runners, runs, say, sessions, sweeps, timeline,
+    access, activity, connectivity, deliveries, document, driver, end, explain, feed, generating, health, hosts, keep,
+    messages, metrics, owned, runners, runs, say, sessions, sweeps, timeline,
 };
 use crate::token::Scope;
 
@@ -83,6 +83,8 @@ fn table() -> Vec<Line> {
         with(Scope::Read, Patience::Store, routes!(runners::list)),
         with(Scope::Read, Patience::Runner, routes!(connectivity::all)),
         with(Scope::Read, Patience::Runner, routes!(connectivity::one)),
+        with(Scope::Read, Patience::Stream, routes!(feed::listen)),
+        with(Scope::Admin, Patience::Store, routes!(deliveries::list)),
     ]
 }
 

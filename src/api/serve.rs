@@ -10,6 +10,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::api::feed::Feed;
 use crate::api::health::NO_TOKEN;
 use crate::api::routes;
 use crate::api::state::{Api, Shared};
@@ -21,6 +22,9 @@ use crate::worker::Worker;
 
 /// What a clean stop may take beyond `schedule.shutdown_limit`: aborting a pass, the last answers.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
+
+/// A client that takes nothing of its answer for this long is let go.
+const TAKES_NOTHING: Duration = Duration::from_secs(60);
 
 /// How long closing the store may take.
 const CLOSING: Duration = Duration::from_secs(5);
@@ -42,6 +46,9 @@ pub async fn serve(
     let listener: Listener = listener.into();
     let names = listener.names().context("the listener has no address")?;
     let url = format!("{}://{}", listener.scheme(), listener.address()?);
+    if let Err(error) = listener.let_go_after(TAKES_NOTHING) {
+        tracing::warn!(%error, "clients that take nothing of an answer cannot be let go");
+    }
     let store = tools.store.clone();
     let limit = tools.config().schedule.shutdown_limit.as_std() + LAST_ANSWERS;
     let (worker, work) = Worker::new(&tools).map_err(anyhow::Error::msg)?;
@@ -74,8 +81,8 @@ pub fn router(worker: Worker, owner: String, address: SocketAddr) -> anyhow::Res
 
 fn shared(worker: Worker, owner: String, names: Names) -> anyhow::Result<Shared> {
     let document = Bytes::from(routes::describe().to_json().context("the API cannot be described")?);
-    let (requests, probes) = (TaskTracker::new(), Probes::default());
-    Ok(Shared::new(Api { worker, owner, names, requests, probes, document }))
+    let (requests, probes, feed) = (TaskTracker::new(), Probes::default(), Feed::default());
+    Ok(Shared::new(Api { worker, owner, names, requests, probes, feed, document }))
 }
 
 /// Says where the API is, and what is missing before anybody can use it.
@@ -97,6 +104,7 @@ async fn answer(
     let serving = axum::serve(listener, routes::route(api)).with_graceful_shutdown(stop.clone().cancelled_owned());
     let overdue = async {
         stop.cancelled().await;
+        api.feed.end();
         tokio::time::sleep(limit).await;
     };
     let finishing = async {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::body::Bytes;
 use tokio_util::task::TaskTracker;
 
+use crate::api::feed::Feed;
 use crate::connectivity::Probes;
 use crate::network::Names;
 use crate::tools::Tools;
@@ -22,6 +23,8 @@ pub(super) struct Api {
     pub(super) requests: TaskTracker,
     /// What runners answered to whoever wants to know whether they are there.
     pub(super) probes: Probes,
+    /// Whoever listens to events.
+    pub(super) feed: Feed,
     /// The document at `/openapi.json`.
     pub(super) document: Bytes,
 }

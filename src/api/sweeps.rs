@@ -20,7 +20,7 @@ use crate::sweep::Request;
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Wish {
-    /// Only these parts: `runs`, `idle`, `orphans`, `strays`; all of them when none is named.
+    /// Only these parts: `runs`, `idle`, `orphans`, `strays`, `deliveries`; all of them when none is named.
     #[serde(default)]
     only: Vec<PartName>,
     /// Only say what would be done; write nothing.
@@ -34,7 +34,7 @@ pub(super) struct Wish {
 ))]
 pub(super) async fn run(State(api): State<Shared>, Body(wish): Body<Wish>) -> Result<Json<SweepReport>, ApiError> {
     if wish.only.contains(&PartName::Observe) {
-        let message = "a part is one of runs, idle, orphans, strays; every pass observes";
+        let message = "a part is one of runs, idle, orphans, strays, deliveries; every pass observes";
         return Err(ApiError::new(ErrorCode::Invalid, message));
     }
     let request = Request { trigger: Trigger::Api, only: wish.only, dry_run: wish.dry_run };

@@ -50,7 +50,8 @@ fn print(report: &SweepReport) -> io::Result<()> {
     }
     print_runners(report)?;
     output::line("")?;
-    let parts = report.parts.iter().filter(|(name, part)| **name != PartName::Observe || part.examined > 0);
+    let quiet = [PartName::Observe, PartName::Deliveries];
+    let parts = report.parts.iter().filter(|(name, part)| !quiet.contains(name) || part.examined > 0);
     let rows = parts.map(|(name, part)| counts(*name, part)).collect();
     output::table(&["PART", "EXAMINED", "REAPED", "KEPT"], rows)?;
     for part in report.parts.values() {

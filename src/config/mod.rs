@@ -14,6 +14,7 @@ mod render;
 mod rules;
 #[cfg(test)]
 mod tests;
+mod webhooks;
 
 use std::collections::BTreeMap;
 
@@ -29,6 +30,7 @@ pub use load::{ConfigError, Loaded, Sources, load};
 pub use paths::{Environment, NoStateFolder, Paths};
 pub use render::render;
 pub use rules::{Pattern, Rule, Rules, SessionLimits};
+pub use webhooks::WebhookConfig;
 
 /// The shipped `config.toml`.
 pub const DEFAULTS: &str = include_str!("../../config.toml");
@@ -39,6 +41,8 @@ pub const DEFAULTS: &str = include_str!("../../config.toml");
 pub struct Config {
     /// Whose sessions these are; empty means the user who runs Sexton.
     pub owner: String,
+    /// Who is told of events.
+    pub webhooks: Vec<WebhookConfig>,
     /// Where rows and timeline are kept.
     pub store: StoreConfig,
     /// The worker's API.
@@ -161,6 +165,8 @@ pub struct PolicyConfig {
     pub start_timeout: Span,
     /// A runner that cannot be reached counts as gone after this.
     pub runner_gone_after: Span,
+    /// How long before an idle reap it is told of; 0 = never.
+    pub warn_before: Span,
     /// Limits that few people need to change.
     pub advanced: AdvancedPolicy,
     /// Other limits for some of the sessions.
@@ -225,6 +231,10 @@ pub struct LimitsConfig {
     pub stops_per_runner: u32,
     /// How long what a runner answered to a question about its connectivity is told again.
     pub connectivity_cache: Span,
+    /// One attempt to hand an event to a webhook.
+    pub webhook_timeout: Span,
+    /// How long an event is tried to be handed to a webhook.
+    pub webhook_give_up: Span,
 }
 
 /// `[retention]`

@@ -5,14 +5,17 @@ use crate::config::Config;
 /// What stands in place of a value that may be a secret.
 const HIDDEN: &str = "(hidden)";
 
-/// Writes the settings as TOML that could be read again, but for the values of the engines' environment variables and a
-/// password in the store's URL, which are hidden: people paste this into bug reports.
+/// Writes the settings as TOML that could be read again, but for the values of the engines' environment variables, a
+/// password in the store's URL and the paths of webhooks, which are hidden: people paste this into bug reports.
 #[must_use]
 pub fn render(config: &Config) -> String {
     let mut shown = config.clone();
     shown.store.url = without_password(&shown.store.url);
     for value in shown.engines.values_mut().flat_map(|engine| engine.env.values_mut()) {
         HIDDEN.clone_into(value);
+    }
+    for hook in &mut shown.webhooks {
+        hook.url = without_path(&hook.url);
     }
     toml::to_string(&shown).unwrap_or_else(|error| format!("# the settings cannot be printed: {error}\n"))
 }
@@ -24,6 +27,15 @@ fn without_password(url: &str) -> String {
             let user = login.split(':').next().unwrap_or_default();
             format!("{scheme}://{user}:{HIDDEN}@{rest}")
         }
+        _ => url.to_owned(),
+    }
+}
+
+/// Leaves scheme and host: many receivers have a secret in the path of their address.
+fn without_path(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    match rest.split_once(['/', '?']) {
+        Some((host, path)) if !path.is_empty() => format!("{scheme}://{host}/{HIDDEN}"),
         _ => url.to_owned(),
     }
 }
@@ -52,6 +64,16 @@ mod tests {
         assert!(!text.contains("hunter2"), "{text}");
         assert!(text.contains("[engines.codex.stop]\nkill_limit = \"1ms\""), "{text}");
         assert!(text.contains("API_KEY") && text.contains("postgres://ada:(hidden)@db/sexton"), "{text}");
+    }
+
+    #[test]
+    fn the_path_of_a_webhook_is_hidden() {
+        let text = "name = \"boss\"\nurl = \"https://boss.example/hunter2\"\nsecret_file = \"/s\"";
+        let config = Config { webhooks: vec![toml::from_str(text).unwrap()], ..Config::defaults() };
+        let text = render(&config);
+        assert!(!text.contains("hunter2") && text.contains("https://boss.example/(hidden)"), "{text}");
+        let read: Config = toml::from_str(&text).unwrap();
+        assert_eq!(read.webhooks[0].events.len(), 5);
     }
 
     #[test]

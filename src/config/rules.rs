@@ -251,6 +251,12 @@ impl PolicyConfig {
         self.all_limits().map(|limits| limits.idle_after_ms).min().unwrap_or(self.idle_after.0)
     }
 
+    /// Returns the longest idle window that any session without one of its own may have. It narrows, and decides nothing.
+    #[must_use]
+    pub fn longest_idle_after(&self) -> Ms {
+        self.all_limits().map(|limits| limits.idle_after_ms).max().unwrap_or(self.idle_after.0)
+    }
+
     /// Returns the condition of a stop that is fulfilled only where that of each session without a window of its own is:
     /// the longest of each limit.
     #[must_use]

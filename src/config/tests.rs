@@ -79,6 +79,25 @@ fn an_engine_of_the_shipped_file_is_overridden_key_by_key() {
 }
 
 #[test]
+fn a_webhook_says_who_and_where_and_is_refused_at_its_fault() {
+    let hook = "[[webhooks]]\nname = \"boss\"\nurl = \"https://boss.example/\"\nsecret_file = \"/s\"\n";
+    let hooks = Home::new().load(&format!("{hook}[policy]\nidle_after = \"2h\"")).unwrap().config.webhooks;
+    assert_eq!((hooks.len(), hooks[0].owner.as_str(), hooks[0].events.len()), (1, "", 5));
+    for (fault, shown) in [
+        ("events = [\"finished\"]", "unknown variant `finished`"),
+        ("secret = \"s3cret\"", "unknown field `secret`"),
+        ("name = \"x\"", "duplicate key"),
+    ] {
+        let refusal = Home::new().refusal(&format!("{hook}{fault}"));
+        assert!(refusal.contains(shown) && refusal.contains("line 5"), "{refusal}");
+    }
+    let refusal = Home::new().refusal(&format!("{hook}{hook}"));
+    assert!(refusal.starts_with("webhooks[1].name is \"boss\""), "{refusal}");
+    let by_variable = "[{ name = \"v\", url = \"http://h/\", secret_file = \"/s\", events = [\"ended\"] }]";
+    assert_eq!(variable(&[("SEXTON_WEBHOOKS", by_variable)]).unwrap().webhooks[0].name.as_str(), "v");
+}
+
+#[test]
 fn dotted_inline_and_crlf_files_read_the_same() {
     for text in [
         "policy.advanced.stall_after = \"1h\"",

@@ -62,6 +62,15 @@ impl Listener {
         Self { hosts: hosts.to_vec(), ..self }
     }
 
+    /// Lets clients go that take nothing of what is sent to them for this long; connections inherit it.
+    ///
+    /// # Errors
+    /// When the system has no such thing.
+    pub fn let_go_after(&self, silence: Duration) -> io::Result<()> {
+        let milliseconds = u32::try_from(silence.as_millis()).unwrap_or(u32::MAX);
+        Ok(rustix::net::sockopt::set_tcp_user_timeout(&self.tcp, milliseconds)?)
+    }
+
     /// Returns the address that is listened on.
     ///
     /// # Errors

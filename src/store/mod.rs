@@ -8,7 +8,10 @@
 mod activity;
 mod candidates;
 mod close;
+mod deliveries;
+mod due_soon;
 mod error;
+mod events;
 mod holds;
 mod imports;
 mod open;
@@ -25,6 +28,7 @@ mod starts;
 mod sweeps;
 mod timeline;
 mod tokens;
+mod webhooks;
 mod workers;
 
 use std::sync::Arc;
@@ -34,7 +38,10 @@ use sqlx::{Sqlite, SqliteConnection, SqlitePool, Transaction};
 pub use activity::Touch;
 pub use candidates::{Candidate, Cursor};
 pub use close::{Close, Closed, Guard, Recorded, Reopened};
+pub use deliveries::{DeliveryFilter, Due, Queue};
+pub use due_soon::{DueSoonCursor, Windows};
 pub use error::StoreError;
+pub use events::EventFilter;
 pub use holds::Claim;
 pub use imports::Imported;
 pub use retention::{Keep, Protected, Pruned};
@@ -45,6 +52,7 @@ pub use settings::PAUSED;
 pub use sweeps::{NewSweep, Sweep, SweepItem};
 pub use timeline::EntryFilter;
 pub use tokens::Token;
+pub use webhooks::Subscription;
 
 use error::At;
 use place::Place;

@@ -1,6 +1,8 @@
 //! Asks SQLite how it would run the statements of a sweep: by index, never through the whole table.
 
-use crate::store::{Store, activity, candidates, retention, runs, starts, workers};
+use crate::store::{
+    Store, activity, candidates, deliveries, due_soon, events, retention, runs, starts, timeline, webhooks, workers,
+};
 
 async fn plan(store: &Store, statement: &'static str) -> String {
     let text = sqlx::AssertSqlSafe(format!("EXPLAIN QUERY PLAN {statement}"));
@@ -9,7 +11,7 @@ async fn plan(store: &Store, statement: &'static str) -> String {
 }
 
 /// Each statement, and an index that it must use.
-const LOOKUPS: [(&str, &str); 16] = [
+const LOOKUPS: [(&str, &str); 29] = [
     (candidates::RULE_WINDOW, "sessions_last_used"),
     (candidates::OWN_WINDOW, "sessions_own_due"),
     (candidates::UNSETTLED, "sessions_last_used"),
@@ -26,6 +28,19 @@ const LOOKUPS: [(&str, &str); 16] = [
     (workers::MOVE_FORWARD, "sessions_last_used"),
     (retention::OLD_SESSIONS, "sessions_ended_at"),
     (retention::OLD_ENTRIES, "timeline_by_time"),
+    (retention::OLD_DELIVERIES, "deliveries_by_time"),
+    (timeline::INSERT, "timeline_by_seq"),
+    (events::HEAD, "timeline_by_seq"),
+    (events::HEAD, "sqlite_autoindex_settings_1"),
+    (events::EVENT, "timeline_by_seq"),
+    (webhooks::MATCHING, "timeline_by_seq"),
+    (deliveries::DUE, "deliveries_due"),
+    (deliveries::DUE, "deliveries_by_session"),
+    (deliveries::GIVE_UP_OVERDUE, "deliveries_due"),
+    (deliveries::RETRY_UNREACHED, "deliveries_due"),
+    (deliveries::COUNTS, "deliveries_by_status"),
+    (due_soon::RULE_WINDOW, "sessions_last_used"),
+    (due_soon::OWN_WINDOW, "sessions_own_due"),
 ];
 
 #[tokio::test]
@@ -35,11 +50,19 @@ async fn no_lookup_of_a_sweep_scans_a_table() {
     for (statement, index) in LOOKUPS {
         let plan = plan(&store, statement).await;
         assert!(plan.contains(index), "{statement}\n{plan}");
-        for table in ["sessions", "runs", "timeline"] {
+        for table in ["sessions", "runs", "timeline", "deliveries"] {
             assert!(!plan.contains(&format!("SCAN {table}")), "{statement}\n{plan}");
         }
     }
-    for statement in [candidates::RULE_WINDOW, candidates::OWN_WINDOW, runs::STALE] {
+    let ordered = [
+        candidates::RULE_WINDOW,
+        candidates::OWN_WINDOW,
+        due_soon::RULE_WINDOW,
+        due_soon::OWN_WINDOW,
+        runs::STALE,
+        webhooks::MATCHING,
+    ];
+    for statement in ordered {
         let plan = plan(&store, statement).await;
         assert!(!plan.contains("TEMP B-TREE"), "the index gives the order: {plan}");
     }

@@ -2,6 +2,7 @@
 
 use crate::session::Id;
 use crate::store::error::At;
+use crate::store::events::note_forgotten;
 use crate::store::sessions::json_ids;
 use crate::store::{Conn, Store, StoreError};
 use crate::time::{Ms, UtcMs};
@@ -50,7 +51,11 @@ pub(super) const OLD_SESSIONS: &str = "SELECT id FROM sessions
 pub(super) const OLD_ENTRIES: &str = "DELETE FROM timeline WHERE id IN (
     SELECT id FROM timeline WHERE at <= $1
         AND NOT (engine_gone = 1 AND EXISTS (SELECT 1 FROM sessions WHERE sessions.id = timeline.session_id))
-    ORDER BY at, id LIMIT $2)";
+    ORDER BY at, id LIMIT $2) RETURNING COALESCE(seq, 0)";
+
+/// What happened to events long ago is of no use to anybody, sent or not.
+pub(super) const OLD_DELIVERIES: &str = "DELETE FROM deliveries WHERE id IN (
+    SELECT id FROM deliveries WHERE created_at <= $1 ORDER BY created_at LIMIT $2)";
 
 /// The uneventful sweeps behind the last $1, and the eventful ones up to $2.
 pub(super) const OLD_SWEEPS: &str = "SELECT id FROM (
@@ -102,8 +107,15 @@ impl Store {
     }
 
     async fn prune_entries(&self, before: UtcMs) -> Result<u64, StoreError> {
-        let query = sqlx::query(OLD_ENTRIES).bind(before.0).bind(PIECE);
-        Ok(query.execute(self.writer()).await.at(self)?.rows_affected())
+        let mut tx = self.begin().await?;
+        let query = sqlx::query_scalar(OLD_ENTRIES).bind(before.0).bind(PIECE);
+        let forgotten: Vec<i64> = query.fetch_all(&mut *tx).await.at(self)?;
+        if let Some(highest) = forgotten.iter().max() {
+            note_forgotten(&mut tx, *highest).await.at(self)?;
+        }
+        sqlx::query(OLD_DELIVERIES).bind(before.0).bind(PIECE).execute(&mut *tx).await.at(self)?;
+        tx.commit().await.at(self)?;
+        Ok(forgotten.len() as u64)
     }
 
     async fn prune_sweeps(&self, before: UtcMs, keep: u32) -> Result<u64, StoreError> {

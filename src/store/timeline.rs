@@ -5,6 +5,7 @@ use sqlx::{QueryBuilder, Sqlite};
 use crate::entry::{Entry, NewEntry};
 use crate::session::Id;
 use crate::store::error::At;
+use crate::store::events::select_head;
 use crate::store::rows::EntryRow;
 use crate::store::{Conn, Store, StoreError};
 use crate::time::UtcMs;
@@ -36,6 +37,16 @@ impl Store {
         Ok(added)
     }
 
+    /// Returns whether the session has an entry under this `once`.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn has_entry(&self, session: &Id, once: &str) -> Result<bool, StoreError> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM timeline WHERE session_id = $1 AND once = $2)";
+        let query = sqlx::query_scalar(sql).bind(session.as_str()).bind(once);
+        query.fetch_one(self.reader()).await.at(self)
+    }
+
     /// Lists entries.
     ///
     /// # Errors
@@ -62,6 +73,14 @@ impl Store {
     }
 }
 
+pub(super) const INSERT: &str = concat!(
+    "INSERT INTO timeline
+        (id, session_id, generation, at, kind, actor, reason, message, evidence, once, engine_gone, seq)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 1 + (",
+    select_head!(),
+    ")) ON CONFLICT DO NOTHING"
+);
+
 /// Inserts an entry as it is; false when its `once` is taken, or when it says that an engine is gone of which another
 /// entry says so already.
 pub(super) async fn insert_entry(tx: &mut Conn, entry: &NewEntry) -> Result<bool, sqlx::Error> {
@@ -69,16 +88,16 @@ pub(super) async fn insert_entry(tx: &mut Conn, entry: &NewEntry) -> Result<bool
 }
 
 /// Inserts an entry under another `once` and `engine_gone` than its own; false as with [`insert_entry`].
+///
+/// The one place that inserts entries, and so the one that gives them their `seq`: one above the highest there
+/// ever was, which is the order of commits since a transaction that writes is alone.
 pub(super) async fn write_entry(
     tx: &mut Conn,
     entry: &NewEntry,
     once: Option<String>,
     engine_gone: bool,
 ) -> Result<bool, sqlx::Error> {
-    let sql = "INSERT INTO timeline
-                   (id, session_id, generation, at, kind, actor, reason, message, evidence, once, engine_gone)
-               VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) ON CONFLICT DO NOTHING";
-    let done = sqlx::query(sql)
+    let done = sqlx::query(INSERT)
         .bind(Id::new().to_string())
         .bind(entry.session_id.as_str().to_owned())
         .bind(entry.generation)

@@ -19,6 +19,7 @@ use crate::store::{Candidate, StoreError};
 use crate::sweep::act::{item, kept};
 use crate::sweep::pass::Pass;
 use crate::sweep::reap::{decide_on_latest, reap};
+use crate::sweep::warn;
 use crate::time::UtcMs;
 use crate::verdict::Verdict;
 
@@ -46,6 +47,8 @@ pub(crate) async fn sweep(pass: &Pass) -> Result<PartReport, StoreError> {
     for (id, fate) in fates.into_iter().flatten() {
         report.count(id, fate);
     }
+    // Last, so that no reap waits for it.
+    warn::warn(pass).await;
     Ok(report)
 }
 
@@ -65,7 +68,11 @@ async fn nominate(pass: &Pass, report: &mut PartReport) -> Result<Queues, StoreE
             let queue = queues.entry(session.runner_id.clone()).or_default();
             match first_look(pass, &decision, paused, queue.len()) {
                 None => queue.push(Nominee { session, decision }),
-                Some(verdict) => keep(pass, report, &session, verdict).await?,
+                Some(verdict) => {
+                    // Past the window of its last use, and kept by a claim, a request or the machine's sleep that ends.
+                    warn::consider(pass, &session, &decision).await;
+                    keep(pass, report, &session, verdict).await?;
+                }
             }
         }
     }

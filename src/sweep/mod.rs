@@ -1,4 +1,4 @@
-//! One pass over all sessions: observe the runners, then `runs`, `idle`, `orphans`, `strays`, in this order.
+//! One pass over all sessions: observe the runners, then `runs`, `idle`, `orphans`, `strays`, `deliveries`, in this order.
 //!
 //! A pass takes no input but what it is asked for: it reads the state, decides, acts. So a missed, repeated or concurrent
 //! pass is harmless, and "run now" is the tick of the schedule. One failing session never ends a pass, and nothing is
@@ -6,6 +6,7 @@
 //!
 //! - `observe.rs` asks the runners; `settle.rs` finishes what their answers settle
 //! - `runs.rs`, `idle.rs` with `reap.rs`, `orphans.rs`, `strays.rs`: the parts, one file each, listed in [`PARTS`]
+//! - `deliveries.rs`: the last part, which hands events to webhooks; `warn.rs`: telling before an idle reap
 //! - `act.rs`: asking for a stop and closing a row, in the order that survives a crash
 //! - `explain.rs`: the same decisions, told about one session
 //! - `backoff.rs`, `host.rs`: when to look again, and what this host's clocks are worth
@@ -13,6 +14,7 @@
 
 mod act;
 mod backoff;
+mod deliveries;
 mod explain;
 mod host;
 mod idle;
@@ -24,6 +26,7 @@ mod reap;
 mod runs;
 mod settle;
 mod strays;
+mod warn;
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -47,11 +50,12 @@ use crate::tools::Tools;
 type Part = for<'a> fn(&'a Pass) -> BoxFuture<'a, Result<PartReport, StoreError>>;
 
 /// The parts in their order. A new sweep is one file and one line here.
-const PARTS: [(PartName, Part); 4] = [
+const PARTS: [(PartName, Part); 5] = [
     (PartName::Runs, |pass| Box::pin(runs::sweep(pass))),
     (PartName::Idle, |pass| Box::pin(idle::sweep(pass))),
     (PartName::Orphans, |pass| Box::pin(orphans::sweep(pass))),
     (PartName::Strays, |pass| Box::pin(strays::sweep(pass))),
+    (PartName::Deliveries, |pass| Box::pin(deliveries::sweep(pass))),
 ];
 
 /// A process whose last sign of life is older than this ended without saying so; it gives one every ten seconds.

@@ -285,6 +285,34 @@ pub fn kept((session, until): (&Session, UtcMs), because: &str, actor: &Actor, n
     NewEntry { kind: EntryKind::Kept, ..entry(session, message, evidence, actor, now) }
 }
 
+/// Tells that the session will be reaped as idle at `due_at` unless something uses it, for people and for the agent in it.
+/// `deadline` names the deadline, of which this is told once.
+#[must_use]
+pub fn warned(grounds: Grounds<'_>, (due_at, deadline): (UtcMs, UtcMs), actor: &Actor, now: UtcMs) -> NewEntry {
+    let session = grounds.session;
+    let message = format!(
+        "Will be stopped in {}, at {due_at}, unless something uses it before: {}. To keep it: `sexton keep {} --for 2h --because \"…\"`.",
+        spoken(due_at.since(now)),
+        silence(session, now),
+        session.id
+    );
+    let mut evidence = evidence(grounds, actor);
+    evidence.insert("rule".into(), json!(Verdict::Idle));
+    evidence.insert("due_at".into(), json!(due_at));
+    NewEntry {
+        kind: EntryKind::Warned,
+        reason: Some(Verdict::Idle.to_string()),
+        once: Some(warned_once(session, deadline)),
+        ..entry(session, message, evidence, actor, now)
+    }
+}
+
+/// Returns under what a warning of this deadline is written once.
+#[must_use]
+pub fn warned_once(session: &Session, deadline: UtcMs) -> String {
+    format!("warned:{}:{}", session.generation, deadline.0)
+}
+
 fn entry(session: &Session, message: String, evidence: Map<String, Value>, actor: &Actor, now: UtcMs) -> NewEntry {
     NewEntry {
         session_id: session.id.clone(),

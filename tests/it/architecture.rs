@@ -18,7 +18,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("protocol", &["session", "time", "words"]),
     // The settings are plain data too, but for the one file that reads them.
     ("network", &[]),
-    ("config", &["cron", "network", "protocol", "session", "time"]),
+    ("config", &["cron", "entry", "network", "protocol", "session", "time"]),
     ("policy", &["config", "protocol", "session", "time", "verdict"]),
     ("timeline", &["entry", "policy", "protocol", "session", "time", "verdict"]),
     // What touches the world. Rows and runners know neither each other nor a rule.
@@ -27,6 +27,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("telemetry", &["config"]),
     ("store", &["entry", "protocol", "session", "time", "verdict", "words"]),
     ("runner_client", &["protocol", "session", "time"]),
+    ("webhook", &["time"]),
     // The daemon that owns engines shares only the wire, the rule about engines and plain data with the rest.
     ("runner", &["clock", "memory", "network", "policy", "protocol", "session", "time", "verdict", "words"]),
     // Where rows, runners and rules meet.
@@ -57,6 +58,7 @@ const SWEEP: &[&str] = &[
     "timeline",
     "tools",
     "verdict",
+    "webhook",
 ];
 
 const VERBS: &[&str] = &[
@@ -245,8 +247,9 @@ fn paths_in_the_code_go_through_the_root() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// What asks others over HTTP: the client of runners, the bridge to a server of OpenCode, and an agent that asks the worker.
-const HTTP_CLIENTS: &[&str] = &["runner_client/", "runner/bridge/", "cli/lease.rs"];
+/// What asks others over HTTP: the client of runners, webhooks, the bridge to a server of OpenCode, and an agent that asks
+/// the worker.
+const HTTP_CLIENTS: &[&str] = &["runner_client/", "webhook/", "runner/bridge/", "cli/lease.rs"];
 
 #[test]
 fn only_named_files_ask_over_http() {

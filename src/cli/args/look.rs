@@ -11,7 +11,7 @@ use crate::session::Id;
 #[derive(Debug, Args)]
 pub struct SweepArgs {
     /// Only these parts
-    #[arg(long, value_delimiter = ',', value_name = "PARTS", value_parser = part, help = "Only these parts: runs, idle, orphans, strays [default: all]")]
+    #[arg(long, value_delimiter = ',', value_name = "PARTS", value_parser = part, help = "Only these parts: runs, idle, orphans, strays, deliveries [default: all]")]
     pub only: Vec<PartName>,
     /// Only say what would be done; write nothing
     #[arg(long)]
@@ -23,7 +23,7 @@ pub struct SweepArgs {
 
 fn part(text: &str) -> Result<PartName, String> {
     match text.parse() {
-        Ok(PartName::Observe) | Err(_) => Err("a part is one of runs, idle, orphans, strays".to_owned()),
+        Ok(PartName::Observe) | Err(_) => Err("a part is one of runs, idle, orphans, strays, deliveries".to_owned()),
         Ok(part) => Ok(part),
     }
 }

@@ -13,14 +13,14 @@ use serde_json::json;
 
 use crate::cli::Context;
 use crate::cli::args::JsonArgs;
-use crate::cli::doctor::checks::{disk, engines, logout, network, runners, schedule, store, units};
+use crate::cli::doctor::checks::{disk, engines, logout, network, runners, schedule, store, units, webhooks};
 use crate::cli::doctor::finding::{Finding, Level, counted};
 use crate::cli::doctor::gather::Facts;
 use crate::cli::output::{self, Outcome, escape};
 use crate::config::ConfigError;
 
 /// Every check, in the order in which the findings are told.
-const CHECKS: [fn(&Facts) -> Vec<Finding>; 9] = [
+const CHECKS: [fn(&Facts) -> Vec<Finding>; 10] = [
     |facts| vec![checks::settings::readable(facts.file.as_deref(), facts.log_fault.as_deref())],
     |facts| store::check(&facts.store, &facts.owner),
     |facts| runners::check(&facts.runners, facts.store.opened().is_some()),
@@ -30,6 +30,7 @@ const CHECKS: [fn(&Facts) -> Vec<Finding>; 9] = [
     |facts| facts.folders.iter().flat_map(disk::check).collect(),
     |facts| engines::check(&facts.engines),
     |facts| schedule::check(&facts.store, &facts.schedule, facts.now),
+    |facts| webhooks::check(&facts.webhooks, &facts.store, facts.now),
 ];
 
 /// Looks at everything, and tells what it found. A problem is exit code 1; a warning is none.

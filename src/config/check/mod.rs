@@ -1,14 +1,15 @@
 //! Refuses settings that are well written but cannot be meant: contradictions, limits of nothing.
 //!
 //! `network.rs` has where the daemons listen, `runner.rs` what only the runner obeys, `engines.rs` the engines, `rules.rs`
-//! the rules, `timeouts.rs` who waits for whom. A limit that could reap early is refused rather than bent. What would
-//! merely reap late, or never, is the person's choice.
+//! the rules, `timeouts.rs` who waits for whom, `webhooks.rs` who is told. A limit that could reap early is refused rather
+//! than bent. What would merely reap late, or never, is the person's choice.
 
 mod engines;
 mod network;
 mod rules;
 mod runner;
 mod timeouts;
+mod webhooks;
 
 use crate::config::{Config, LimitsConfig, PolicyConfig, SessionLimits};
 use crate::cron::Expression;
@@ -36,6 +37,7 @@ pub fn check(config: &Config) -> Result<(), Contradictions> {
     retention(config, &mut faults);
     runner::runner(config, &mut faults);
     engines::engines(config, &mut faults);
+    webhooks::webhooks(config, &mut faults);
     if faults.is_empty() { Ok(()) } else { Err(Contradictions(faults)) }
 }
 
@@ -103,6 +105,8 @@ fn nothing(config: &Config, faults: &mut Vec<String>) {
         ("limits.connect_timeout", limits.connect_timeout),
         ("limits.request_timeout", limits.request_timeout),
         ("limits.end_timeout", limits.end_timeout),
+        ("limits.webhook_timeout", limits.webhook_timeout),
+        ("limits.webhook_give_up", limits.webhook_give_up),
         ("retention.ended", config.retention.ended),
         ("retention.timeline", config.retention.timeline),
     ];
@@ -164,7 +168,7 @@ mod tests {
 
     /// Each setting that a test changes to something that cannot be meant, and what the refusal must name.
     #[expect(clippy::type_complexity, reason = "a table of one test")]
-    const REFUSED: [(fn(&mut Config), &str); 31] = [
+    const REFUSED: [(fn(&mut Config), &str); 33] = [
         (|c| c.policy.activity_throttle = Span(c.policy.idle_after.0 / 4 + 1), "policy.activity_throttle"),
         (|c| c.policy.driver_stale_after = Span(c.policy.idle_after.0 + 1), "policy.driver_stale_after"),
         (|c| c.policy.driver_stale_after = Span(0), "policy.driver_stale_after"),
@@ -183,6 +187,8 @@ mod tests {
         (|c| c.limits.connect_timeout = Span(0), "limits.connect_timeout"),
         (|c| c.limits.request_timeout = Span(0), "limits.request_timeout"),
         (|c| c.limits.end_timeout = Span(0), "limits.end_timeout"),
+        (|c| c.limits.webhook_timeout = Span(0), "limits.webhook_timeout"),
+        (|c| c.limits.webhook_give_up = Span(0), "limits.webhook_give_up"),
         (|c| c.limits.response_bytes.0 = 0, "limits.response_bytes"),
         (|c| c.limits.runners_at_once = 0, "limits.runners_at_once"),
         (|c| c.limits.stops_at_once = 0, "limits.stops_at_once"),

@@ -3,9 +3,11 @@
 mod activity;
 mod connectivity;
 mod cost;
+mod deliveries;
 mod doors;
 mod driver;
 mod ensure;
+mod feed;
 mod lease;
 mod owners;
 mod race;
@@ -76,7 +78,11 @@ impl Host {
 
     async fn ask(&self, ask: Ask) -> Answer {
         let response = self.router.clone().oneshot(ask.request()).await.unwrap();
-        let (parts, body) = response.into_parts();
+        let (parts, mut body) = response.into_parts();
+        // A stream has no end to wait for.
+        if parts.headers.get("content-type").is_some_and(|kind| kind == "text/event-stream") {
+            body = Body::empty();
+        }
         Answer { status: parts.status, headers: parts.headers, body: to_bytes(body, 1 << 24).await.unwrap() }
     }
 }

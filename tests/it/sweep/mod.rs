@@ -3,6 +3,7 @@
 mod activity;
 mod brakes;
 mod crash;
+mod deliveries;
 mod dry_run;
 mod foreign;
 mod idle;
@@ -21,5 +22,6 @@ mod stop_failed;
 mod strays;
 mod tracked_set;
 mod unwritable;
+mod warnings;
 mod without;
 mod worlds;

@@ -9,6 +9,7 @@ pub(crate) mod schedule;
 pub(crate) mod settings;
 pub(crate) mod store;
 pub(crate) mod units;
+pub(crate) mod webhooks;
 
 #[cfg(test)]
 pub(crate) mod testing {

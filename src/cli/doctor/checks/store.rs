@@ -1,6 +1,7 @@
 //! Can the store be used, and whose is what it holds?
 
 use crate::cli::doctor::finding::{Check, Finding};
+use crate::store::Queue;
 use crate::time::UtcMs;
 
 const CHECK: Check = Check("store");
@@ -31,6 +32,8 @@ pub(crate) struct Opened {
     pub(crate) last_pass: Option<UtcMs>,
     /// Whether one of the last passes was the schedule's.
     pub(crate) scheduled: bool,
+    /// How the queues of webhooks stand.
+    pub(crate) queues: Vec<Queue>,
 }
 
 impl StoreFacts {

@@ -6,6 +6,7 @@ mod places;
 mod runners;
 mod store;
 mod units;
+mod webhooks;
 
 use std::path::{Path, PathBuf};
 
@@ -18,6 +19,7 @@ use crate::cli::doctor::checks::runners::RunnerFacts;
 use crate::cli::doctor::checks::schedule::ScheduleFacts;
 use crate::cli::doctor::checks::store::StoreFacts;
 use crate::cli::doctor::checks::units::UnitFacts;
+use crate::cli::doctor::checks::webhooks::WebhookFacts;
 use crate::cli::listen::Door;
 use crate::clock::{Clock, SystemClock};
 use crate::config::Config;
@@ -53,6 +55,8 @@ pub(crate) struct Facts {
     pub(crate) engines: Vec<EngineFacts>,
     /// When passes are due.
     pub(crate) schedule: ScheduleFacts,
+    /// The webhooks of the settings.
+    pub(crate) webhooks: Vec<WebhookFacts>,
 }
 
 /// Looks at everything. What cannot be looked at is a fact too.
@@ -81,6 +85,7 @@ pub(crate) async fn gather(context: &Context) -> Facts {
         engines: engines(context, &runners),
         network: network(config),
         schedule: schedule(config),
+        webhooks: webhooks::look(config).await,
         owner,
         store,
         runners,

@@ -6,10 +6,14 @@ use crate::cli::Context;
 use crate::cli::doctor::checks::store::{Opened, StoreFacts};
 use crate::report::Trigger;
 use crate::store::{PAUSED, StoreError};
+use crate::time::{HOUR, Ms};
 use crate::tools::Tools;
 
 /// So many passes are looked through for one of the schedule.
 const PASSES: u32 = 50;
+
+/// Events that were given up longer ago are past.
+const LATELY: Ms = 7 * 24 * HOUR;
 
 /// Opens the store as every command does, unless there is none: looking makes none.
 pub(super) async fn look(context: &Context) -> (StoreFacts, Option<Tools>) {
@@ -47,6 +51,7 @@ async fn read(tools: &Tools, place: &str) -> Result<Opened, StoreError> {
         open_sessions,
         paused: store.setting(PAUSED).await?,
         last_pass: passes.first().map(|pass| pass.started_at),
+        queues: store.delivery_queues(tools.clock.now().minus(LATELY)).await?,
         scheduled: passes.iter().any(|pass| pass.trigger == Trigger::Schedule.as_str()),
     })
 }
