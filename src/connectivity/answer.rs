@@ -78,8 +78,12 @@ pub fn classify(observation: Observation) -> Classified {
 pub async fn remember(store: &Store, runner: &Id, observation: &Observation, now: UtcMs) -> Result<(), StoreError> {
     match observation {
         Observation::Live(set) => store.remember_runner(runner, set.into(), now).await,
-        observation if observation.reached() => store.record_seen(runner, now).await,
-        _ => Ok(()),
+        Observation::Unconnected(_) => Ok(()),
+        Observation::NotReady(_)
+        | Observation::Unrecognised(_)
+        | Observation::Unauthorised(_)
+        | Observation::Unknown(_)
+        | Observation::Unanswered(_) => store.record_seen(runner, now).await,
     }
 }
 

@@ -99,7 +99,7 @@ impl HttpRunners {
         let (answer, expected) = (reply.as_answer(), target.expected(&ask));
         Ok(match read_tracked(&answer, &expected) {
             Reading::Unrecognised(why) if says_not_ready(&answer, &expected) => Observation::NotReady(why),
-            reading => reading.into(),
+            reading @ (Reading::Tracked(_) | Reading::Unknown(_) | Reading::Unrecognised(_)) => reading.into(),
         })
     }
 
