@@ -5,8 +5,10 @@ use crate::config::Config;
 /// What stands in place of a value that may be a secret.
 const HIDDEN: &str = "(hidden)";
 
-/// Writes the settings as TOML that could be read again, but for the values of the engines' environment variables, a
-/// password in the store's URL and the paths of webhooks, which are hidden: people paste this into bug reports.
+/// Writes the settings as TOML that could be read again, without what may be a secret.
+///
+/// Hidden are the values of the engines' environment variables, a password in the store's URL and the paths of webhooks:
+/// people paste this into bug reports.
 #[must_use]
 pub fn render(config: &Config) -> String {
     let mut shown = config.clone();
