@@ -8,7 +8,8 @@
 //! [`runner_client`] in the terms of [`protocol`], lets the policy decide, acts, and tells it in [`timeline`] entries and a
 //! [`report`].
 //!
-//! What people and hosts do meanwhile: [`verbs`], and [`activity`], which records that a session was used.
+//! What people and hosts do meanwhile: [`verbs`], and [`activity`], which records that a session was used; [`attach`]
+//! follows what its engine says.
 //!
 //! What makes a process of it: [`tools`] is what all of these work with; [`schedule`] rings, [`worker`] sweeps and keeps
 //! the books, [`api`] answers with [`token`]s, [`metrics`] counts; [`cli`] is the command line over everything, with
@@ -35,6 +36,7 @@ pub mod runner_client;
 pub mod store;
 
 pub mod activity;
+pub mod attach;
 pub mod sweep;
 pub mod tools;
 pub mod verbs;

@@ -6,10 +6,12 @@
 
 mod access;
 mod activity;
+mod attach;
 mod body;
 mod document;
 mod driver;
 mod end;
+mod engine_sessions;
 mod error;
 mod explain;
 mod health;
@@ -17,6 +19,7 @@ mod hosts;
 mod keep;
 mod messages;
 mod metrics;
+mod output;
 mod owned;
 mod page;
 mod patience;

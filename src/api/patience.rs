@@ -26,6 +26,8 @@ pub(super) enum Patience {
     Stop,
     /// A whole pass, and the one before it.
     Pass,
+    /// Until a stream begins; how long it lasts is nobody's patience.
+    Stream,
 }
 
 /// How long the store may take: it waits for other writers, and fails by itself before this.
@@ -39,6 +41,7 @@ impl Patience {
             Self::Store => STORE,
             Self::Runner => STORE + limits.ready_wait.as_std() + 3 * limits.request_timeout.as_std(),
             Self::Stop => STORE + limits.request_timeout.as_std() + limits.end_timeout.as_std(),
+            Self::Stream => STORE + limits.ready_wait.as_std() + 4 * limits.request_timeout.as_std(),
             Self::Pass => STORE + 2 * config.schedule.pass_limit.as_std(),
         }
     }

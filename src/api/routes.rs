@@ -20,8 +20,8 @@ use crate::api::error::{ApiError, ErrorBody, ErrorCode};
 use crate::api::patience::{Patience, bound};
 use crate::api::state::Shared;
 use crate::api::{
-    access, activity, document, driver, end, explain, health, hosts, keep, messages, metrics, runners, sessions,
-    sweeps, timeline,
+    access, activity, attach, document, driver, end, engine_sessions, explain, health, hosts, keep, messages, metrics,
+    output, runners, sessions, sweeps, timeline,
 };
 use crate::token::Scope;
 
@@ -70,6 +70,11 @@ fn table() -> Vec<Line> {
         with(Scope::Reap, Patience::Pass, routes!(sweeps::run)),
         with(Scope::Read, Patience::Store, routes!(sweeps::list)),
         with(Scope::Read, Patience::Store, routes!(runners::list)),
+        with(Scope::Read, Patience::Stream, routes!(attach::events)),
+        with(Scope::Read, Patience::Runner, routes!(output::history)),
+        with(Scope::Read, Patience::Runner, routes!(output::capture)),
+        with(Scope::Read, Patience::Runner, routes!(engine_sessions::find)),
+        with(Scope::Read, Patience::Stream, routes!(engine_sessions::events)),
     ]
 }
 

@@ -1,12 +1,14 @@
 //! `sexton serve`: the worker's work and its API together, from the first request to a clean stop.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use axum::Router;
 use axum::body::Bytes;
-use tokio::net::TcpListener;
+use axum::serve::ListenerExt;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -15,12 +17,16 @@ use crate::api::health::NO_TOKEN;
 use crate::api::hosts::Hosts;
 use crate::api::routes;
 use crate::api::state::{Api, Shared};
+use crate::attach::Seats;
 use crate::store::Store;
 use crate::tools::Tools;
 use crate::worker::Worker;
 
 /// What a clean stop may take beyond `schedule.shutdown_limit`: aborting a pass, the last answers.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
+
+/// How long a client may take nothing of what is sent to it.
+const SILENT_MOST: Duration = Duration::from_secs(60);
 
 /// How long closing the store may take.
 const CLOSING: Duration = Duration::from_secs(5);
@@ -42,10 +48,10 @@ pub async fn serve(tools: Tools, owner: String, listener: TcpListener, stop: Can
     let store = tools.store.clone();
     let limit = tools.config().schedule.shutdown_limit.as_std() + LAST_ANSWERS;
     let (worker, work) = Worker::new(&tools).map_err(anyhow::Error::msg)?;
-    let api = shared(worker, owner, address)?;
+    let (stop, quiet) = (stop.child_token(), CancellationToken::new());
+    let api = shared(worker, owner, address, stop.clone())?;
     announce(&store, &api.owner, address).await;
 
-    let (stop, quiet) = (stop.child_token(), CancellationToken::new());
     let answering = async {
         let answered = answer(listener, &api, (&stop, limit)).await;
         stop.cancel();
@@ -65,12 +71,18 @@ pub async fn serve(tools: Tools, owner: String, listener: TcpListener, stop: Can
 /// # Errors
 /// When the API cannot be described: a fault of Sexton's own.
 pub fn router(worker: Worker, owner: String, address: SocketAddr) -> anyhow::Result<Router> {
-    Ok(routes::route(&shared(worker, owner, address)?))
+    Ok(routes::route(&shared(worker, owner, address, CancellationToken::new())?))
 }
 
-fn shared(worker: Worker, owner: String, address: SocketAddr) -> anyhow::Result<Shared> {
+fn shared(
+    worker: Worker,
+    owner: String,
+    address: SocketAddr,
+    stopping: CancellationToken,
+) -> anyhow::Result<Shared> {
     let document = Bytes::from(routes::describe().to_json().context("the API cannot be described")?);
-    Ok(Shared::new(Api { worker, owner, hosts: Hosts::of(address), requests: TaskTracker::new(), document }))
+    let (seats, hosts) = (Seats::new(Arc::clone(&worker.tools.clock)), Hosts::of(address));
+    Ok(Shared::new(Api { worker, owner, hosts, requests: TaskTracker::new(), seats, stopping, document }))
 }
 
 /// Says where the API is, and what is missing before anybody can use it.
@@ -95,12 +107,21 @@ async fn announce(store: &Store, owner: &str, address: SocketAddr) {
     }
 }
 
+/// Gives up a client that takes nothing, or that the network does not reach any more: it follows no session, and nobody
+/// looks there.
+fn bound_silence(stream: &mut TcpStream) {
+    let most = u32::try_from(SILENT_MOST.as_millis()).unwrap_or(u32::MAX);
+    // Without it the kernel gives up as well, only much later.
+    let _ = rustix::net::sockopt::set_tcp_user_timeout(stream, most);
+}
+
 /// Answers requests until `stop`, and then those that are there already, for `limit` at most.
 async fn answer(
     listener: TcpListener,
     api: &Shared,
     (stop, limit): (&CancellationToken, Duration),
 ) -> std::io::Result<()> {
+    let listener = listener.tap_io(bound_silence);
     let serving = axum::serve(listener, routes::route(api)).with_graceful_shutdown(stop.clone().cancelled_owned());
     let overdue = async {
         stop.cancelled().await;

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use axum::body::Bytes;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::api::hosts::Hosts;
+use crate::attach::Seats;
 use crate::session::Session;
 use crate::tools::Tools;
 use crate::worker::Worker;
@@ -20,6 +22,10 @@ pub(super) struct Api {
     pub(super) hosts: Hosts,
     /// The requests that are being worked on, so that a clean stop can wait for them.
     pub(super) requests: TaskTracker,
+    /// How far clients that follow sessions were served.
+    pub(super) seats: Seats,
+    /// Cancelled when the worker stops: what has no end of its own ends then.
+    pub(super) stopping: CancellationToken,
     /// The document at `/openapi.json`.
     pub(super) document: Bytes,
 }

@@ -5,6 +5,7 @@
 //! done elsewhere, in [`crate::sweep`], [`crate::verbs`] and [`crate::store`]; nothing here decides about a session.
 
 pub mod args;
+mod attach;
 mod completions;
 mod config;
 mod context;
@@ -123,6 +124,7 @@ async fn with_tools(context: &Context, tools: &Tools, command: StoreCommand) -> 
         StoreCommand::Sweeps(args) => sweeps::run(tools, args).await,
         StoreCommand::Start(args) => start::run(context, tools, args).await,
         StoreCommand::Send(args) => send::run(tools, args).await,
+        StoreCommand::Attach(args) => attach::run(tools, args).await,
         StoreCommand::End(args) => end::run(context, tools, args).await,
         StoreCommand::Keep(args) => keep::run(context, tools, args).await,
         StoreCommand::Pause(args) => pause::pause(context, tools, args).await,

@@ -71,6 +71,8 @@ pub struct StoreConfig {
 pub struct ServerConfig {
     /// Address and port of the API.
     pub listen: std::net::SocketAddr,
+    /// How long it is remembered how far a client was served that went away.
+    pub release_after: Span,
 }
 
 /// `[runner]`

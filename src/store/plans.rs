@@ -1,6 +1,6 @@
 //! Asks SQLite how it would run the statements of a sweep: by index, never through the whole table.
 
-use crate::store::{Store, activity, candidates, retention, runs, workers};
+use crate::store::{Store, activity, candidates, retention, runs, sessions, workers};
 
 async fn plan(store: &Store, statement: &'static str) -> String {
     let text = sqlx::AssertSqlSafe(format!("EXPLAIN QUERY PLAN {statement}"));
@@ -9,7 +9,8 @@ async fn plan(store: &Store, statement: &'static str) -> String {
 }
 
 /// Each statement, and an index that it must use.
-const LOOKUPS: [(&str, &str); 15] = [
+const LOOKUPS: [(&str, &str); 16] = [
+    (sessions::BY_ENGINE_SESSION, "sessions_by_engine_session"),
     (candidates::RULE_WINDOW, "sessions_last_used"),
     (candidates::OWN_WINDOW, "sessions_own_due"),
     (candidates::UNSETTLED, "sessions_last_used"),

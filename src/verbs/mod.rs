@@ -6,6 +6,7 @@
 mod drive;
 mod end;
 mod ended;
+mod find;
 mod keep;
 mod ready;
 mod send;
@@ -14,6 +15,7 @@ mod start;
 pub use drive::{claim, release};
 pub use end::end;
 pub use ended::close_if_ended;
+pub use find::find_by_engine_id;
 pub use keep::keep;
 pub use ready::{MayBeEarly, once_ready};
 pub use send::send;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 
 use crate::protocol::Health;
-use crate::runner_client::{NoAnswer, SessionReply, Target};
+use crate::runner_client::{NoAnswer, OutputReply, SessionReply, Target};
 use crate::time::Ms;
 use crate::tools::Tools;
 
@@ -22,6 +22,12 @@ pub trait MayBeEarly {
 }
 
 impl MayBeEarly for SessionReply {
+    fn is_early(&self) -> bool {
+        matches!(self, Self::Refused { outcome, .. } if outcome == "not_ready")
+    }
+}
+
+impl<T> MayBeEarly for OutputReply<T> {
     fn is_early(&self) -> bool {
         matches!(self, Self::Refused { outcome, .. } if outcome == "not_ready")
     }

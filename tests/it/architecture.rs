@@ -24,7 +24,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("clock", &["time"]),
     ("telemetry", &["config"]),
     ("store", &["entry", "protocol", "session", "time", "verdict", "words"]),
-    ("runner_client", &["protocol", "session", "time"]),
+    ("runner_client", &["protocol", "session", "time", "words"]),
     // The daemon that owns engines shares only the wire, the rule about engines and plain data with the rest.
     ("runner", &["clock", "policy", "protocol", "session", "time", "verdict", "words"]),
     // Where rows, runners and rules meet.
@@ -33,6 +33,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("activity", &["protocol", "runner_client", "session", "store", "time", "tools"]),
     ("sweep", SWEEP),
     ("verbs", VERBS),
+    ("attach", ATTACH),
     ("schedule", &["clock", "config", "cron", "telemetry", "time", "words"]),
     ("token", &["session", "store", "time", "words"]),
     ("worker", WORKER),
@@ -58,10 +59,13 @@ const SWEEP: &[&str] = &[
 const VERBS: &[&str] =
     &["activity", "policy", "protocol", "runner_client", "session", "store", "time", "timeline", "tools", "verdict"];
 
+const ATTACH: &[&str] = &["clock", "protocol", "runner_client", "session", "time", "tools", "verbs"];
+
 const WORKER: &[&str] = &["activity", "report", "schedule", "session", "store", "sweep", "telemetry", "time", "tools"];
 
 const API: &[&str] = &[
     "activity",
+    "attach",
     "config",
     "entry",
     "protocol",

@@ -35,6 +35,16 @@ pub struct SendArgs {
     pub text: String,
 }
 
+/// `sexton attach`
+#[derive(Debug, Args)]
+pub struct AttachArgs {
+    /// The session
+    pub id: Id,
+    /// Print one JSON object per event for programs
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// `sexton end`
 #[derive(Debug, Args)]
 pub struct EndArgs {
