@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::attach::{Event, Live};
 use crate::clock;
 use crate::protocol::{EventsRequest, HistoryRequest, LiveAnswer, LiveRequest};
-use crate::runner_client::{EventKind, EventStream, NoAnswer, OutputReply, RunnerEvent, Target};
+use crate::runner_client::{EventKind, EventStream, OutputReply, RunnerEvent, Target};
 use crate::session::{Id, Session, Status};
 use crate::tools::Tools;
 use crate::verbs::{VerbError, once_ready};
@@ -237,10 +237,7 @@ impl Follower {
         let Some(target) = self.target().await? else { return Ok(None) };
         let (session_id, owner_id) = (self.session.id.clone(), self.session.owner_id.clone());
         let request = HistoryRequest { session_id, after: None, limit: None, tail: Some(1), owner_id };
-        let page: Result<_, NoAnswer> = self.tools.runners.history(&target, &request).await;
-        Ok(match page {
-            Ok(OutputReply::There(page)) => Some(page.cursor),
-            _ => None,
-        })
+        let Ok(OutputReply::There(page)) = self.tools.runners.history(&target, &request).await else { return Ok(None) };
+        Ok(Some(page.cursor))
     }
 }

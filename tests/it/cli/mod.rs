@@ -3,6 +3,6 @@
 mod doctor;
 mod faults;
 mod help;
-mod house;
+pub(crate) mod house;
 mod live;
 mod look;
