@@ -61,12 +61,7 @@ pub(super) async fn events(
 }
 
 /// Answers with the events of a session that is the caller's.
-pub(super) async fn follow(
-    api: Shared,
-    session: Session,
-    headers: &HeaderMap,
-    how: How,
-) -> Result<Response, ApiError> {
+pub(super) async fn follow(api: Shared, session: Session, headers: &HeaderMap, how: How) -> Result<Response, ApiError> {
     let cursor = last_event(headers)?.or(how.cursor);
     let session = if how.looking && session.is_open() { look_first(&api, session).await? } else { session };
     let release_after = api.tools().config().server.release_after.0;

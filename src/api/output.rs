@@ -103,7 +103,9 @@ pub(super) async fn capture(
         Ok(Some(page)) => Ok(Json(Captured { session_id, items: page.items, cursor: Some(page.cursor), runner })),
         Ok(None) => Err(ApiError::new(ErrorCode::NotTracked, "the session's runner holds no engine for it")),
         // The use is recorded all the same, and that is what the answer says.
-        Err(_) if runner == Reach::Unreached => Ok(Json(Captured { session_id, items: Vec::new(), cursor: None, runner })),
+        Err(_) if runner == Reach::Unreached => {
+            Ok(Json(Captured { session_id, items: Vec::new(), cursor: None, runner }))
+        }
         Err(error) => Err(error.into()),
     }
 }

@@ -74,12 +74,7 @@ pub fn router(worker: Worker, owner: String, address: SocketAddr) -> anyhow::Res
     Ok(routes::route(&shared(worker, owner, address, CancellationToken::new())?))
 }
 
-fn shared(
-    worker: Worker,
-    owner: String,
-    address: SocketAddr,
-    stopping: CancellationToken,
-) -> anyhow::Result<Shared> {
+fn shared(worker: Worker, owner: String, address: SocketAddr, stopping: CancellationToken) -> anyhow::Result<Shared> {
     let document = Bytes::from(routes::describe().to_json().context("the API cannot be described")?);
     let (seats, hosts) = (Seats::new(Arc::clone(&worker.tools.clock)), Hosts::of(address));
     Ok(Shared::new(Api { worker, owner, hosts, requests: TaskTracker::new(), seats, stopping, document }))

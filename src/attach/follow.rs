@@ -153,6 +153,7 @@ impl Follower {
         let request = EventsRequest {
             session_id: self.session.id.clone(),
             cursor: self.cursor,
+            generation: Some(self.session.generation),
             client: Some(self.listener.clone()),
             owner_id: self.session.owner_id.clone(),
         };
@@ -210,20 +211,20 @@ impl Follower {
     /// Asks the runner how the engine stands; none when there is no engine, or the client can begin without knowing.
     async fn ask(&self) -> Result<Option<LiveAnswer>, VerbError> {
         let runner = &self.session.runner_id;
-        // Whoever has a cursor, or wants only what is left, goes on when the runner is there.
-        let may_wait = self.cursor.is_some() || !self.session.is_open();
+        // Whoever has a cursor, or wants only what is left or what will come, goes on when the runner is there.
+        let may_wait = self.cursor.is_some() || self.session.status != Status::Active;
         let refused = |why: String| if may_wait { Ok(None) } else { Err(VerbError::Runner(why)) };
         let Some(target) = self.target().await? else { return refused(format!("runner {runner} is not enrolled")) };
         let (session_id, owner_id) = (self.session.id.clone(), self.session.owner_id.clone());
-        let request = LiveRequest { session_id, owner_id };
+        let request = LiveRequest { session_id, generation: Some(self.session.generation), owner_id };
         let ask = || self.tools.runners.live(&target, &request);
         let reply = if may_wait { ask().await } else { once_ready(&self.tools, &target, ask).await };
         match reply {
             Ok(OutputReply::There(answer)) => Ok(Some(answer)),
             Ok(OutputReply::Ended { .. }) => Ok(None),
-            // Its engine may be about to be started.
-            Ok(OutputReply::NotTracked) if self.session.status == Status::Starting => Ok(None),
-            Ok(OutputReply::NotTracked) => refused(format!("runner {runner} holds no engine for session {}", self.session.id)),
+            Ok(OutputReply::NotTracked) => {
+                refused(format!("runner {runner} holds no engine for session {}", self.session.id))
+            }
             Ok(OutputReply::Refused { message, .. } | OutputReply::BadCursor(message)) => {
                 refused(format!("runner {runner}: {message}"))
             }
@@ -232,8 +233,11 @@ impl Follower {
         }
     }
 
-    /// Returns where the output of an engine that is gone, or not there yet, ends; none when nobody says.
+    /// Returns where the output of an engine that is gone ends; none when nobody says, and of one that is not there yet.
     async fn head(&self) -> Result<Option<u64>, VerbError> {
+        if self.session.status == Status::Starting {
+            return Ok(None);
+        }
         let Some(target) = self.target().await? else { return Ok(None) };
         let (session_id, owner_id) = (self.session.id.clone(), self.session.owner_id.clone());
         let request = HistoryRequest { session_id, after: None, limit: None, tail: Some(1), owner_id };

@@ -14,6 +14,9 @@ use crate::session::Id;
 pub struct LiveRequest {
     /// The session.
     pub session_id: Id,
+    /// The lowest start of the session that is meant: the end of an earlier one is none of this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Option<i64>,
     /// On whose behalf.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner_id: Option<String>,

@@ -101,7 +101,11 @@ mod tests {
         assert_eq!(told([whole("", "one"), whole("", "two")]), "one\ntwo");
         let named = [Written::Begins("a".into()), Written::Begins("b".into()), more("a", "1"), more("b", "2")];
         assert_eq!(told(named.into_iter().chain([whole("a", "11"), more("b", "3")])), "11\n23");
-        assert_eq!(told([more("x", "no"), whole("y", "no"), more("", "yes")]), "yes", "what never began is not its own");
+        assert_eq!(
+            told([more("x", "no"), whole("y", "no"), more("", "yes")]),
+            "yes",
+            "what never began is not its own"
+        );
     }
 
     #[test]

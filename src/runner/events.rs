@@ -57,7 +57,7 @@ impl Runner {
         &self,
         request: EventsRequest,
     ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>> + use<>>, Refusal> {
-        let source = self.source(&request.session_id, request.owner_id.as_deref())?;
+        let source = self.source(&request.session_id, request.owner_id.as_deref())?.not_before(request.generation)?;
         let cursor = self.cursor(&request.session_id, request.cursor.unwrap_or(0), &source).await?;
         let (to, from) = mpsc::channel(AHEAD);
         let (cutter, room) = (Cutter::at(cursor), Arc::new(Semaphore::new(AHEAD_BYTES as usize)));
@@ -147,6 +147,16 @@ impl Runner {
 }
 
 impl Source {
+    /// Returns it, unless it is only the end of a start before the one that is meant.
+    pub(crate) fn not_before(self, asked: Option<i64>) -> Result<Self, Refusal> {
+        match (&self, asked) {
+            (Self::Ended(ended), Some(asked)) if ended.generation < asked => {
+                Err(Refusal::generation(&ended.session_id, asked, ended.generation))
+            }
+            _ => Ok(self),
+        }
+    }
+
     /// Returns which session it is of.
     pub(crate) fn id(&self) -> &Id {
         match self {

@@ -23,7 +23,8 @@ const CHUNK: u64 = 256 * 1024;
 impl Runner {
     /// Says how the session's engine stands and what it has written in the turn that runs.
     pub(crate) async fn live(&self, request: &LiveRequest) -> Result<LiveAnswer, Refusal> {
-        let engine = match self.source(&request.session_id, request.owner_id.as_deref())? {
+        let source = self.source(&request.session_id, request.owner_id.as_deref())?;
+        let engine = match source.not_before(request.generation)? {
             Source::Living(engine) => engine,
             Source::Ended(ended) => return Err(Refusal::ended(&ended.session_id, ended.generation, &ended.reason)),
         };

@@ -12,8 +12,8 @@ use crate::protocol::{
     EventsRequest, FindAnswer, FindRequest, ForgetRequest, Health, HistoryAnswer, HistoryRequest, LiveAnswer,
     LiveRequest, MessageRequest, SessionRequest, StartRequest, TouchRequest, path,
 };
-use crate::runner_client::exchange::{Exchange, Opened, Question, Reply};
 use crate::runner_client::events::EventStream;
+use crate::runner_client::exchange::{Exchange, Opened, Question, Reply};
 use crate::runner_client::output::{read_output, refused};
 use crate::runner_client::session::{About, read_find, read_health, read_session};
 use crate::runner_client::{NoAnswer, Observation, OutputReply, RunnerApi, SessionReply, StopAnswer, StopCall, Target};

@@ -104,7 +104,8 @@ mod tests {
             page.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
             page
         };
-        for change in [json!({"session_id": "t"}), json!({"epoch": 6}), json!({"runner_id": "other"}), json!({"items": 7})]
+        for change in
+            [json!({"session_id": "t"}), json!({"epoch": 6}), json!({"runner_id": "other"}), json!({"items": 7})]
         {
             assert!(read(200, with(change.clone())).is_err(), "{change}");
         }

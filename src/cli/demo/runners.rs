@@ -9,7 +9,9 @@ use crate::protocol::{
     EndRequest, EventsRequest, FindAnswer, FindRequest, ForgetRequest, Health, HistoryAnswer, HistoryRequest,
     LiveAnswer, LiveRequest, MessageRequest, SessionRequest, StartRequest, TouchRequest,
 };
-use crate::runner_client::{EventStream, NoAnswer, Observation, OutputReply, RunnerApi, SessionReply, StopAnswer, StopCall, Target};
+use crate::runner_client::{
+    EventStream, NoAnswer, Observation, OutputReply, RunnerApi, SessionReply, StopAnswer, StopCall, Target,
+};
 use crate::session::Id;
 use crate::tools::Tools;
 use crate::verbs;

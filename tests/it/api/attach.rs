@@ -80,7 +80,7 @@ struct Stage {
 
 impl Stage {
     async fn new() -> Self {
-        Self::with("exec sed -u -n 's/.*\"text\":\"\\(.*\\)\"}/\\1/p'").await
+        Self::with("exec sed -u -n 's/.*\"text\":\"\\([^\"]*\\)\".*/\\1/p'").await
     }
 
     async fn with(script: &str) -> Self {
@@ -110,17 +110,33 @@ impl Stage {
         assert_eq!(status, 200, "{answer}");
     }
 
-    /// Waits until the row is as it should be; the recorder writes at its own pace.
     async fn until_row(&self, fits: impl Fn(&Session) -> bool) -> Session {
-        for _ in 0..2_000 {
-            let row = self.host.world.read(&self.session).await;
-            if fits(&row) {
-                return row;
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        panic!("{:?}", self.host.world.read(&self.session).await);
+        until_row(&self.host, &self.session, fits).await
     }
+}
+
+/// Asks until the answer is as it should be.
+async fn until(host: &Host, path: &str, fits: impl Fn(&Value) -> bool) -> Value {
+    for _ in 0..2_000 {
+        let told = host.get(path).await.ok();
+        if fits(&told) {
+            return told;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("{}", host.get(path).await.ok());
+}
+
+/// Waits until the row is as it should be; the recorder writes at its own pace.
+async fn until_row(host: &Host, session: &Session, fits: impl Fn(&Session) -> bool) -> Session {
+    for _ in 0..2_000 {
+        let row = host.world.read(session).await;
+        if fits(&row) {
+            return row;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("{:?}", host.world.read(session).await);
 }
 
 async fn enrol(host: &Host, runner: &TestRunner) {
@@ -160,22 +176,25 @@ async fn a_stream_begins_live_without_old_messages_and_goes_on_from_any_cursor()
     let mut back = stage.open(back).await;
     let live = back.live().await;
     assert_eq!((live.id, &live.data["resumed"], back.line().await), (Some(4), &json!(true), "new".to_owned()));
-    let odd = stage.host.ask(Ask::new("GET", "/v1/sessions/s1/events").token(&stage.host.token).header("last-event-id", "x"));
+    let odd =
+        stage.host.ask(Ask::new("GET", "/v1/sessions/s1/events").token(&stage.host.token).header("last-event-id", "x"));
     assert_eq!(odd.await.code(), "bad_query");
     let mut anew = stage.listen("cursor=4000").await;
     assert_eq!(anew.live().await.id, Some(4_000), "the client's cursor is believed");
     let live = anew.live().await;
-    assert_eq!((live.id, &live.data["resumed"]), (Some(8), &json!(false)), "until the runner says that nothing is there");
+    assert_eq!(
+        (live.id, &live.data["resumed"]),
+        (Some(8), &json!(false)),
+        "until the runner says that nothing is there"
+    );
     stage.runner.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_half_written_text_comes_first_and_a_restart_of_the_runner_is_not_noticed() {
-    let mut stage = Stage::with(&format!("echo '{TURN}'; echo one; read -r more; echo two; read -r m; echo three; cat")).await;
-    let mut history = stage.host.get("/v1/sessions/s1/history").await.ok();
-    while history["items"].as_array().unwrap().len() < 2 {
-        history = stage.host.get("/v1/sessions/s1/history").await.ok();
-    }
+    let mut stage =
+        Stage::with(&format!("echo '{TURN}'; echo one; read -r more; echo two; read -r m; echo three; cat")).await;
+    until(&stage.host, "/v1/sessions/s1/history", |it| it["items"][1]["line"] == "one").await;
     let mut events = stage.listen("").await;
     let live = events.live().await;
     assert_eq!((&live.data["text"], &live.data["state"]["generating"]), (&json!("one"), &json!(true)));
@@ -227,7 +246,11 @@ async fn an_ended_session_tells_what_is_kept_and_exactly_one_end() {
     let mut gone = stage.open(ask).await;
     assert_eq!(gone.live().await.data["state"], Value::Null);
     let end = gone.next().await.unwrap();
-    assert_eq!((end.name.as_str(), &end.data["reason"]), ("ended", &json!("machine_gone")), "the row has the last word");
+    assert_eq!(
+        (end.name.as_str(), &end.data["reason"]),
+        ("ended", &json!("machine_gone")),
+        "the row has the last word"
+    );
     assert_eq!(gone.next().await, None);
 }
 
@@ -298,10 +321,7 @@ async fn a_capture_shows_the_newest_lines_and_is_a_use_also_of_a_runner_that_is_
     for text in ["one", "two", "three"] {
         stage.say(text).await;
     }
-    let mut told = stage.host.get("/v1/sessions/s1/capture?lines=2").await.ok();
-    while told["items"][1]["line"] != "three" {
-        told = stage.host.get("/v1/sessions/s1/capture?lines=2").await.ok();
-    }
+    let told = until(&stage.host, "/v1/sessions/s1/capture?lines=2", |it| it["items"][1]["line"] == "three").await;
     let two = json!([{"cursor": 8, "line": "two"}, {"cursor": 14, "line": "three"}]);
     assert_eq!(told, json!({"session_id": "s1", "items": two, "cursor": 14, "runner": "touched"}));
     stage.until_row(|row| row.last_activity_kind == Some(ActivityKind::Capture)).await;
@@ -317,14 +337,15 @@ async fn a_capture_shows_the_newest_lines_and_is_a_use_also_of_a_runner_that_is_
     ] {
         assert_eq!(stage.host.get(&format!("/v1/sessions/s1/{path}")).await.code(), code, "{path}");
     }
-    stage.host.world.clock.advance(3 * HOUR);
-    stage.runner.stop().await;
-    let away = stage.host.get("/v1/sessions/s1/capture").await.ok();
+    let Stage { host, runner, session } = stage;
+    host.world.clock.advance(3 * HOUR);
+    runner.stop().await;
+    let away = host.get("/v1/sessions/s1/capture").await.ok();
     assert_eq!(away, json!({"session_id": "s1", "items": [], "cursor": null, "runner": "unreached"}));
-    let now = stage.host.world.now();
-    stage.until_row(|row| row.last_activity_at == Some(now)).await;
-    assert_eq!(stage.host.get("/v1/sessions/s1/history").await.code(), "runner");
-    assert_eq!(stage.host.get("/v1/sessions/s1/events").await.code(), "runner", "nobody knows where the turn stands");
+    let now = host.world.now();
+    until_row(&host, &session, |row| row.last_activity_at == Some(now)).await;
+    assert_eq!(host.get("/v1/sessions/s1/history").await.code(), "runner");
+    assert_eq!(host.get("/v1/sessions/s1/events").await.code(), "runner", "nobody knows where the turn stands");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -359,7 +380,9 @@ async fn somebody_elses_session_is_answered_as_an_unknown_one() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_several_sessions_of_one_conversation_an_open_one_is_found_first() {
     let host = Host::new().await;
-    for (name, owner, ended) in [("a", None, true), ("b", Some(ME), false), ("c", Some(ME), true), ("d", Some("bob"), false)] {
+    for (name, owner, ended) in
+        [("a", None, true), ("b", Some(ME), false), ("c", Some(ME), true), ("d", Some("bob"), false)]
+    {
         host.world
             .session(name, HOUR, |row| {
                 (row.owner_id, row.engine_session_id) = (owner.map(str::to_owned), Some("conv".to_owned()));

@@ -26,11 +26,14 @@ impl Station {
     pub(crate) async fn follow(&self, path: &str, last: Option<u64>, in_header: bool) -> Listening {
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
         for _ in 0..1_200 {
-            let mut request = client.get(format!("{}{path}", self.base)).bearer_auth(&self.token);
-            match last {
-                Some(last) if in_header => request = request.header("Last-Event-ID", last),
-                Some(last) => request = request.query(&[("cursor", last)]),
-                None => {}
+            let cursor = last.filter(|_| !in_header).map(|last| {
+                let sign = if path.contains('?') { '&' } else { '?' };
+                format!("{sign}cursor={last}")
+            });
+            let url = format!("{}{path}{}", self.base, cursor.unwrap_or_default());
+            let mut request = client.get(url).bearer_auth(&self.token);
+            if let Some(last) = last.filter(|_| in_header) {
+                request = request.header("Last-Event-ID", last);
             }
             match request.send().await {
                 Ok(response) if response.status() == 200 => return Listening { response, rest: Vec::new() },

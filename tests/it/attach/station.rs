@@ -20,7 +20,7 @@ impl Station {
         let port = free_port();
         house.configure(&format!(
             "[server]\nlisten = \"127.0.0.1:{port}\"\n[runner]\nlisten = \"127.0.0.1:{}\"\nstdin_grace = \"500ms\"\n\
-             [schedule]\nsweep = \"0 0 0 1 1 *\"\n[engines.sh]\ncommand = [\"sh\", \"-c\"]\n",
+             [schedule]\nsweep = \"0 0 0 1 1 *\"\n[engines.sh]\ncommand = [\"/bin/sh\", \"-c\"]\n",
             free_port()
         ));
         let runner = Some(house.runner());

@@ -1,6 +1,7 @@
 //! The text of a turn that runs, and pages of what was said: both fit the cursors of events exactly.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use sexton::runner::Settings;
@@ -28,20 +29,32 @@ async fn live(runner: &TestRunner, id: &str) -> Value {
     runner.get(&format!("/coding/live?session_id={id}")).await
 }
 
+/// Asks for a page until it is as it should be.
+async fn until(runner: &TestRunner, query: &str, fits: impl Fn(&Value) -> bool) -> Value {
+    for _ in 0..4_000 {
+        let page = runner.get(&format!("/coding/history?session_id=s1&{query}")).await;
+        if fits(&page) {
+            return page;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("{}", runner.get(&format!("/coding/history?session_id=s1&{query}")).await);
+}
+
 fn words(text: &Value) -> Vec<String> {
     text.as_str().unwrap().lines().map(str::to_owned).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn text_and_cursor_belong_together_while_the_engine_writes() {
-    const PARTS: u64 = 100;
+    const PARTS: u64 = 60;
     let mut runner = TestRunner::start().await;
     runner.script("s1", &counting(PARTS)).await;
     let before = live(&runner, "s1").await;
     assert_eq!((&before["text"], &before["cursor"], &before["generation"]), (&json!(""), &json!(0), &json!(1)));
     runner.say("s1", "go").await;
-    for visit in 0..30 {
-        if visit == 15 {
+    for visit in 0..20 {
+        if visit == 10 {
             runner = runner.again().await;
         }
         let now = live(&runner, "s1").await;
@@ -97,11 +110,7 @@ async fn history_is_told_in_pages_from_any_cursor_and_from_its_end() {
     let lines = |page: &Value| -> Vec<String> {
         page["items"].as_array().unwrap().iter().filter_map(|it| Some(it["line"].as_str()?.to_owned())).collect()
     };
-    runner.until("written", |_| true).await;
-    let mut newest = page("tail=1").await;
-    while newest["items"][0]["hex"] != "62ff" {
-        newest = page("tail=1").await;
-    }
+    let newest = until(&runner, "tail=1", |it| it["items"][0]["hex"] == "62ff").await;
     assert_eq!((newest["items"].as_array().unwrap().len(), &newest["next"]), (1, &Value::Null));
     let (mut all, mut after, mut pages) = (Vec::new(), json!(0), 0);
     loop {
@@ -117,7 +126,10 @@ async fn history_is_told_in_pages_from_any_cursor_and_from_its_end() {
     }
     assert_eq!((all, pages), (numbers(500), 5));
     let tail = page("tail=3").await;
-    assert_eq!((lines(&tail), tail["items"][2]["hex"].clone()), (vec!["499".to_owned(), "500".to_owned()], json!("62ff")));
+    assert_eq!(
+        (lines(&tail), tail["items"][2]["hex"].clone()),
+        (vec!["499".to_owned(), "500".to_owned()], json!("62ff"))
+    );
     assert_eq!(lines(&page("").await).len(), 200, "a page has its usual size");
     assert_eq!(page("after=1").await["outcome"], "bad_request", "a cursor is the end of a line");
     assert_eq!(page("limit=0").await["outcome"], "bad_request");
@@ -140,7 +152,7 @@ async fn what_is_not_kept_any_more_is_a_gap_and_long_lines_are_bounded() {
         let runner = &runner;
         async move { runner.get(&path).await }
     };
-    while page("tail=1").await["items"][0]["line"] != "last" {}
+    until(&runner, "tail=1", |it| it["items"][0]["line"] == "last").await;
     let first = page("after=0&limit=1000").await;
     let gap = &first["gap"];
     assert_eq!((&gap["from"], first["items"][0]["cursor"].as_u64()), (&json!(0), gap["to"].as_u64().map(|to| to + 6)));
@@ -149,11 +161,7 @@ async fn what_is_not_kept_any_more_is_a_gap_and_long_lines_are_bounded() {
 
     let runner = TestRunner::start().await;
     runner.script("s1", "head -c 3000000 /dev/zero | tr '\\0' x; echo; echo end; cat").await;
-    let ask = async || runner.get("/coding/history?session_id=s1&tail=5").await;
-    let mut told = ask().await;
-    while told["items"].as_array().unwrap().last().is_none_or(|it| it["line"] != "end") {
-        told = ask().await;
-    }
+    until(&runner, "tail=1", |it| it["items"][0]["line"] == "end").await;
     let whole = runner.get("/coding/history?session_id=s1").await;
     assert_eq!(whole["items"], json!([{"cursor": 3_000_001, "oversize": true}, {"cursor": 3_000_005, "line": "end"}]));
     runner.stop().await;
@@ -166,10 +174,9 @@ async fn another_owners_output_is_answered_as_an_unknown_one() {
         "owner_id": "ann"});
     assert_eq!(runner.post("start", body).await.0, 200);
     for verb in ["live", "history", "events"] {
-        let of = |id: &str, owner: &str| {
+        let of = async |id: &str, owner: &str| {
             let path = format!("/coding/{verb}?session_id={id}&owner_id={owner}");
-            let runner = &runner;
-            async move { runner.get(&path).await.to_string().replace(id, "ID") }
+            runner.get(&path).await.to_string().replace(id, "ID")
         };
         assert_eq!(of("s1", "bob").await, of("s9", "bob").await, "{verb}");
     }

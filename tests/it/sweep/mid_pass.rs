@@ -9,7 +9,9 @@ use sexton::protocol::{
     LiveRequest, MessageRequest, SessionRequest, StartRequest, TouchRequest,
 };
 use sexton::report::PartName;
-use sexton::runner_client::{EventStream, NoAnswer, Observation, OutputReply, RunnerApi, SessionReply, StopAnswer, StopCall, Target};
+use sexton::runner_client::{
+    EventStream, NoAnswer, Observation, OutputReply, RunnerApi, SessionReply, StopAnswer, StopCall, Target,
+};
 use sexton::time::{HOUR, MINUTE};
 use sexton::verdict::Verdict;
 

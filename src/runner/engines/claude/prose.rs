@@ -40,7 +40,8 @@ mod tests {
 
     #[test]
     fn only_what_the_model_itself_writes_is_text() {
-        let delta = r#"{"type":"stream_event","event":{"delta":{"type":"text_delta","text":"al"}},"parent_tool_use_id":null}"#;
+        let delta =
+            r#"{"type":"stream_event","event":{"delta":{"type":"text_delta","text":"al"}},"parent_tool_use_id":null}"#;
         assert_eq!(read(delta.as_bytes()), Some(Written::More { part: String::new(), text: "al".to_owned() }));
         let whole = r#"{"type":"assistant","message":{"content":[{"type":"text","text":"alpha"}]}}"#;
         assert_eq!(read(whole.as_bytes()), Some(Written::whole("alpha".to_owned())));
