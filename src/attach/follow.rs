@@ -216,7 +216,8 @@ impl Follower {
         let refused = |why: String| if may_wait { Ok(None) } else { Err(VerbError::Runner(why)) };
         let Some(target) = self.target().await? else { return refused(format!("runner {runner} is not enrolled")) };
         let (session_id, owner_id) = (self.session.id.clone(), self.session.owner_id.clone());
-        let request = LiveRequest { session_id, generation: Some(self.session.generation), owner_id };
+        let (generation, textless) = (Some(self.session.generation), self.cursor.is_some());
+        let request = LiveRequest { session_id, generation, textless, owner_id };
         let ask = || self.tools.runners.live(&target, &request);
         let reply = if may_wait { ask().await } else { once_ready(&self.tools, &target, ask).await };
         match reply {

@@ -67,6 +67,7 @@ impl Seats {
         let now = self.clock.elapsed();
         let mut book = self.book();
         book.forget(now - release_after);
+        book.make_room();
         book.seated += 1;
         let number = book.seated;
         let generation = session.generation;
@@ -99,9 +100,13 @@ impl Seats {
 }
 
 impl Book {
-    /// Forgets the seats that were left before a time, and if there are too many, the one left longest ago.
+    /// Forgets the seats that were left before a time.
     fn forget(&mut self, before: Ms) {
         self.seats.retain(|_, record| record.left_at.is_none_or(|at| at > before));
+    }
+
+    /// Forgets those that were left longest ago, while there are as many as may be kept.
+    fn make_room(&mut self) {
         while self.seats.len() >= MOST {
             let left = self.seats.iter().filter_map(|(key, record)| Some((record.left_at?, key)));
             let Some(oldest) = left.min_by_key(|(at, _)| *at).map(|(_, key)| key.clone()) else { break };

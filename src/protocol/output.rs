@@ -17,6 +17,9 @@ pub struct LiveRequest {
     /// The lowest start of the session that is meant: the end of an earlier one is none of this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<i64>,
+    /// Only how the engine stands is asked for, and no text.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub textless: bool,
     /// On whose behalf.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner_id: Option<String>,

@@ -1,6 +1,6 @@
 //! The text of a turn, put together out of what its lines add; pure, and of bounded size.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 use crate::runner::engines::Written;
 
@@ -10,41 +10,42 @@ const MOST: usize = 256 * 1024;
 /// A text that is being written.
 #[derive(Debug, Default)]
 pub(crate) struct Draft {
-    parts: VecDeque<Part>,
+    /// Its parts; of a long text the first are dropped.
+    parts: VecDeque<String>,
+    /// How many were dropped.
+    dropped: usize,
+    /// The parts that more may come of, by their names, counted from the first there ever was.
+    open: HashMap<String, usize>,
     bytes: usize,
-}
-
-#[derive(Debug)]
-struct Part {
-    name: String,
-    text: String,
-    /// More of it may come.
-    open: bool,
 }
 
 impl Draft {
     /// Takes in what one line adds.
     pub(crate) fn add(&mut self, written: Written) {
         match written {
-            Written::Begins(name) => self.push(name, String::new(), true),
-            Written::More { part, text } => match self.open(&part) {
-                Some(open) => {
-                    open.text.push_str(&text);
-                    self.bytes += text.len();
+            Written::Begins(name) => self.begin(name, String::new()),
+            Written::More { part, text } => {
+                let added = text.len();
+                match self.open(&part) {
+                    Some(open) => {
+                        open.push_str(&text);
+                        self.bytes += added;
+                    }
+                    None if part.is_empty() => self.begin(part, text),
+                    None => {}
                 }
-                None if part.is_empty() => self.push(part, text, true),
-                None => {}
-            },
-            Written::Whole { part, text } => self.replace(part, text),
+            }
+            Written::Whole { part, text } => self.replace(&part, text),
         }
         while self.parts.len() > 1 && self.bytes > 2 * MOST {
-            self.bytes -= self.parts.pop_front().map_or(0, |part| part.text.len());
+            self.bytes -= self.parts.pop_front().map_or(0, |part| part.len());
+            self.dropped += 1;
         }
     }
 
     /// Returns the text so far, its parts on lines of their own.
     pub(crate) fn text(self) -> String {
-        let parts: Vec<String> = self.parts.into_iter().map(|part| part.text).filter(|text| !text.is_empty()).collect();
+        let parts: Vec<String> = self.parts.into_iter().filter(|text| !text.is_empty()).collect();
         let mut text = parts.join("\n");
         let cut = text.len().saturating_sub(MOST);
         let cut = (cut..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(0);
@@ -52,27 +53,35 @@ impl Draft {
         text
     }
 
-    fn replace(&mut self, part: String, text: String) {
-        let (added, unnamed) = (text.len(), part.is_empty());
-        match self.open(&part) {
+    fn replace(&mut self, part: &str, text: String) {
+        let added = text.len();
+        match self.open(part) {
             Some(open) => {
-                let before = std::mem::replace(&mut open.text, text).len();
-                // The next part without a name is another one.
-                open.open = !unnamed;
+                let before = std::mem::replace(open, text).len();
                 self.bytes = self.bytes + added - before;
             }
-            None if unnamed => self.push(part, text, false),
+            None if part.is_empty() => self.push(text),
             None => {}
+        }
+        if part.is_empty() {
+            // The next part without a name is another one.
+            self.open.remove(part);
         }
     }
 
-    fn push(&mut self, name: String, text: String, open: bool) {
-        self.bytes += text.len();
-        self.parts.push_back(Part { name, text, open });
+    fn begin(&mut self, name: String, text: String) {
+        self.open.insert(name, self.dropped + self.parts.len());
+        self.push(text);
     }
 
-    fn open(&mut self, name: &str) -> Option<&mut Part> {
-        self.parts.iter_mut().rev().find(|part| part.open && part.name == name)
+    fn push(&mut self, text: String) {
+        self.bytes += text.len();
+        self.parts.push_back(text);
+    }
+
+    fn open(&mut self, name: &str) -> Option<&mut String> {
+        let at = self.open.get(name)?.checked_sub(self.dropped)?;
+        self.parts.get_mut(at)
     }
 }
 

@@ -35,7 +35,7 @@ impl Runner {
             (session, facts.generation, facts.turn_from, facts.read_to, reader(&engine, &*facts.adapter))
         };
         let text = match turn {
-            Some(from) if from < cursor => self.draft(&engine, adapter, (from, cursor)).await?,
+            Some(from) if from < cursor && !request.textless => self.draft(&engine, adapter, (from, cursor)).await?,
             Some(_) | None => String::new(),
         };
         let (origin, session_id) = (self.origin(), engine.id.clone());

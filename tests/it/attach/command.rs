@@ -43,9 +43,9 @@ async fn it_shows_the_turn_then_each_line_and_leaving_only_detaches() {
     let station = Station::new();
     let house = &station.house;
     let id = station.start("repo", ENGINE);
-    wait_for("the first line", || {
-        let said = house.call(&["sessions", "--json"]);
-        if said.out.contains("generating") { Ok(()) } else { Err(said) }
+    wait_for("the turn", || {
+        let list = house.json(&["sessions", "--json"]);
+        if list["items"][0]["process"]["generating"] == true { Ok(()) } else { Err(list) }
     });
     let mut terminal = Terminal::attach(house, &[&id]);
     assert_eq!(terminal.line(), "half");
@@ -64,23 +64,17 @@ async fn it_shows_the_turn_then_each_line_and_leaving_only_detaches() {
     station.send(&id, "done");
     let line: Value = serde_json::from_str(&programs.line()).unwrap();
     assert_eq!((&line["event"], &line["id"]), (&"line".into(), &line["data"]["cursor"]));
-    let mut terminal = Terminal::attach(house, &[&id]);
+    let terminal = Terminal::attach(house, &[&id]);
     wait_for("the terminal", || {
         let list = house.json(&["sessions", "--json"]);
         if list["items"][0]["process"]["attached"] == 2 { Ok(()) } else { Err(list) }
     });
     house.done(&["end", &id]);
-    let (code, rest, remarks) = terminal_end(&mut terminal);
-    assert_eq!((code, rest.len(), remarks.as_str()), (Some(0), 0, "The session has ended (ended_by_person).\n"));
+    let (code, rest, remarks) = terminal.ended();
+    assert!(rest.iter().all(|line| line.contains("turn_ended")), "no old messages: {rest:?}");
+    assert_eq!((code, remarks.as_str()), (Some(0), "The session has ended (ended_by_person).\n"));
     let (code, rest, _) = programs.ended();
     let end: Value = serde_json::from_str(rest.last().unwrap()).unwrap();
     assert_eq!((code, &end["event"]), (Some(0), &"ended".into()));
     assert!(house.refused(&["attach", "nobody"]).contains("there is no session nobody"));
-}
-
-fn terminal_end(terminal: &mut Terminal) -> (Option<i32>, Vec<String>, String) {
-    let rest: Vec<String> = terminal.lines.by_ref().map_while(Result::ok).collect();
-    let mut remarks = String::new();
-    std::io::Read::read_to_string(&mut terminal.child.stderr.take().unwrap(), &mut remarks).unwrap();
-    (terminal.child.wait().unwrap().code(), rest, remarks)
 }

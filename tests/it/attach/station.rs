@@ -16,6 +16,8 @@ pub(crate) struct Station {
 
 impl Station {
     pub(crate) fn new() -> Self {
+        // Whoever comes first in this process installs it.
+        drop(rustls::crypto::ring::default_provider().install_default());
         let house = House::new();
         let port = free_port();
         house.configure(&format!(
