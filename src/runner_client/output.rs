@@ -68,7 +68,7 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn read(status: u16, change: Value) -> Result<OutputReply<HistoryAnswer>, NoAnswer> {
+    fn read(status: u16, change: &Value) -> Result<OutputReply<HistoryAnswer>, NoAnswer> {
         let target = Target {
             id: "mac".parse().unwrap(),
             url: String::new(),
@@ -86,14 +86,17 @@ mod tests {
 
     #[test]
     fn each_outcome_has_its_status_and_shape() {
-        let page = read(200, json!({"items": [{"cursor": 4, "line": "one"}], "cursor": 4})).unwrap();
+        let page = read(200, &json!({"items": [{"cursor": 4, "line": "one"}], "cursor": 4})).unwrap();
         assert!(matches!(page, OutputReply::There(page) if page.items.len() == 1 && page.next.is_none()));
-        let ended = read(410, json!({"outcome": "ended", "reason": "idle"})).unwrap();
+        let ended = read(410, &json!({"outcome": "ended", "reason": "idle"})).unwrap();
         assert_eq!(ended, OutputReply::Ended { reason: "idle".to_owned() });
-        assert_eq!(read(404, json!({"outcome": "not_tracked"})).unwrap(), OutputReply::NotTracked);
-        assert_eq!(read(416, json!({"outcome": "bad_request"})).unwrap(), OutputReply::BadCursor("so it is".into()));
-        assert_eq!(read(404, json!({"outcome": "bad_request", "session_id": null})).unwrap(), OutputReply::Unsupported);
-        assert!(matches!(read(503, json!({"outcome": "not_ready"})), Ok(OutputReply::Refused { .. })));
+        assert_eq!(read(404, &json!({"outcome": "not_tracked"})).unwrap(), OutputReply::NotTracked);
+        assert_eq!(read(416, &json!({"outcome": "bad_request"})).unwrap(), OutputReply::BadCursor("so it is".into()));
+        assert_eq!(
+            read(404, &json!({"outcome": "bad_request", "session_id": null})).unwrap(),
+            OutputReply::Unsupported
+        );
+        assert!(matches!(read(503, &json!({"outcome": "not_ready"})), Ok(OutputReply::Refused { .. })));
     }
 
     #[test]
@@ -107,12 +110,12 @@ mod tests {
         for change in
             [json!({"session_id": "t"}), json!({"epoch": 6}), json!({"runner_id": "other"}), json!({"items": 7})]
         {
-            assert!(read(200, with(change.clone())).is_err(), "{change}");
+            assert!(read(200, &with(change.clone())).is_err(), "{change}");
         }
         for change in [json!({"ready": false}), json!({"session_id": "t"}), json!({"session_id": null})] {
             let mut refusal = json!({"outcome": "not_tracked"});
             refusal.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
-            assert!(read(404, refusal).is_err(), "{change}");
+            assert!(read(404, &refusal).is_err(), "{change}");
         }
     }
 }

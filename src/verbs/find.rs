@@ -8,8 +8,9 @@ use crate::session::{Runner, Session};
 use crate::tools::Tools;
 use crate::verbs::VerbError;
 
-/// Finds the session of an engine's own id; none when there is none, or not of that owner. `owner` is on whose behalf, none
-/// for whoever may see all; `legacy_owner` is whose the rows without an owner are.
+/// Finds the session of an engine's own id; none when there is none, or not of that owner.
+///
+/// `owner` is on whose behalf, none for whoever may see all; `legacy_owner` is whose the rows without an owner are.
 ///
 /// The store is asked first. A row learns the id only when somebody looks at its engine, but the engine's runner knows it
 /// from the first event on: where no row says it, every runner is asked side by side, and the row is told.
