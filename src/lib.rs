@@ -9,7 +9,8 @@
 //! the policy decide, acts, and tells it in [`timeline`] entries and a [`report`]; [`webhook`] carries entries to whoever
 //! waits for them.
 //!
-//! What people and hosts do meanwhile: [`verbs`], and [`activity`], which records that a session was used.
+//! What people and hosts do meanwhile: [`verbs`], and [`activity`], which records that a session was used; [`attach`]
+//! follows what its engine says.
 //!
 //! What makes a process of it: [`tools`] is what all of these work with; [`schedule`] rings, [`worker`] sweeps and keeps
 //! the books, [`api`] answers with [`token`]s through a port of the [`network`], [`metrics`] counts; [`cli`] is the command line over everything, with
@@ -39,6 +40,7 @@ pub mod store;
 pub mod webhook;
 
 pub mod activity;
+pub mod attach;
 pub mod connectivity;
 pub mod sweep;
 pub mod tools;

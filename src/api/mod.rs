@@ -6,12 +6,14 @@
 
 mod access;
 mod activity;
+mod attach;
 mod body;
 mod connectivity;
 mod deliveries;
 mod document;
 mod driver;
 mod end;
+mod engine_sessions;
 mod error;
 mod explain;
 mod feed;
@@ -21,6 +23,7 @@ mod hosts;
 mod keep;
 mod messages;
 mod metrics;
+mod output;
 mod owned;
 mod page;
 mod patience;

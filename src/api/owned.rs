@@ -11,7 +11,11 @@ use axum::response::{IntoResponse, Response};
 use crate::api::access::Caller;
 use crate::api::error::{ApiError, ErrorCode};
 use crate::api::state::{Api, Shared};
-use crate::session::{Id, Run, Runner, Session};
+use crate::session::{Run, Runner, Session};
+use crate::verbs;
+
+/// How many bytes an engine's own id may have.
+const LONGEST_ENGINE_ID: usize = 256;
 
 /// What the path of a route names, and so what must be the caller's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +24,8 @@ pub(super) enum Subject {
     Nothing,
     /// A session, which must be the caller's.
     Session,
+    /// The engine's own id of a conversation, whose session must be the caller's.
+    EngineSession,
     /// A run, whose session must be the caller's.
     Run,
     /// A runner, which belongs to nobody and must be enrolled.
@@ -29,7 +35,8 @@ pub(super) enum Subject {
 }
 
 /// Which path names what: the beginning of the path, and the name of its parameter.
-const SUBJECTS: [(&str, &str, Subject); 3] = [
+const SUBJECTS: [(&str, &str, Subject); 4] = [
+    ("/v1/engine-sessions/{engine_session_id}", "engine_session_id", Subject::EngineSession),
     ("/v1/sessions/{id}", "id", Subject::Session),
     ("/v1/runs/{id}", "id", Subject::Run),
     ("/v1/runners/{id}", "id", Subject::Runner),
@@ -83,9 +90,15 @@ async fn admit(api: &Shared, subject: Subject, parts: &mut Parts) -> Result<(), 
         return Ok(());
     }
     let caller = Caller::from_request_parts(parts, api).await?;
-    let id = id(parts, api, subject.parameter()).await?;
+    let named = named(parts, api, subject.parameter()).await?;
+    if subject == Subject::EngineSession {
+        let session = by_engine_id(api, &caller, &named).await?;
+        parts.extensions.insert(Owned(session));
+        return Ok(());
+    }
+    let id = named.parse().map_err(|why: String| ApiError::new(ErrorCode::BadId, why))?;
     match subject {
-        Subject::Nothing => {}
+        Subject::Nothing | Subject::EngineSession => {}
         Subject::Session => {
             let session = mine(api, &caller, api.tools().store.find_session(&id).await?)?;
             parts.extensions.insert(Owned(session));
@@ -109,12 +122,20 @@ fn mine(api: &Api, caller: &Caller, session: Option<Session>) -> Result<Session,
     session.filter(|session| caller.may_see(api, session)).ok_or_else(ApiError::not_found)
 }
 
-async fn id(parts: &mut Parts, api: &Shared, parameter: &str) -> Result<Id, ApiError> {
-    let bad = |why: String| ApiError::new(ErrorCode::BadId, why);
+/// Finds the session of an engine's own id, asking the runners where the store does not know it yet.
+async fn by_engine_id(api: &Api, caller: &Caller, id: &str) -> Result<Session, ApiError> {
+    if !(1..=LONGEST_ENGINE_ID).contains(&id.len()) || id.chars().any(char::is_control) {
+        return Err(ApiError::new(ErrorCode::BadId, "the engine's id in the path has not the shape of one"));
+    }
+    let owner = (!caller.sees_all()).then_some(caller.owner.as_str());
+    mine(api, caller, verbs::find_by_engine_id(api.tools(), owner, &api.owner, id).await?)
+}
+
+/// Returns what the path names, as it stands there.
+async fn named(parts: &mut Parts, api: &Shared, parameter: &str) -> Result<String, ApiError> {
     let path = RawPathParams::from_request_parts(parts, api).await;
-    let path = path.map_err(|_| bad("the id in the path is not text".to_owned()))?;
-    let id = path.iter().find(|(name, _)| *name == parameter).map(|(_, id)| id).unwrap_or_default();
-    id.parse().map_err(bad)
+    let path = path.map_err(|_| ApiError::new(ErrorCode::BadId, "the id in the path is not text"))?;
+    Ok(path.iter().find(|(name, _)| *name == parameter).map(|(_, id)| id.to_owned()).unwrap_or_default())
 }
 
 /// A handler whose path names nothing of the kind is a fault in the table of routes, and refused all the same.

@@ -30,7 +30,7 @@ pub(super) enum Patience {
     Turn,
     /// A whole pass, and the one before it.
     Pass,
-    /// The store, for the beginning of an answer that goes on for as long as somebody listens.
+    /// The store and a runner, for the beginning of an answer that goes on for as long as somebody listens.
     Stream,
 }
 
@@ -42,13 +42,14 @@ impl Patience {
     pub(super) fn limit(self, config: &Config) -> Duration {
         let limits = &config.limits;
         match self {
-            Self::Store | Self::Stream => STORE,
+            Self::Store => STORE,
             Self::Runner => STORE + limits.ready_wait.as_std() + 3 * limits.request_timeout.as_std(),
             Self::Stop => STORE + limits.request_timeout.as_std() + limits.end_timeout.as_std(),
             Self::Finish => 2 * Self::Stop.limit(config) + Self::Runner.limit(config),
             Self::Turn => {
                 Self::Runner.limit(config) + limits.request_timeout.as_std() + config.runner.send_timeout.as_std()
             }
+            Self::Stream => STORE + limits.ready_wait.as_std() + 4 * limits.request_timeout.as_std(),
             Self::Pass => STORE + 2 * config.schedule.pass_limit.as_std(),
         }
     }

@@ -21,8 +21,8 @@ use crate::api::owned::Subject;
 use crate::api::patience::{Patience, bound};
 use crate::api::state::Shared;
 use crate::api::{
-    access, activity, connectivity, deliveries, document, driver, end, explain, feed, generating, health, hosts, keep,
-    messages, metrics, owned, runners, runs, say, sessions, sweeps, timeline,
+    access, activity, attach, connectivity, deliveries, document, driver, end, engine_sessions, explain, feed,
+    generating, health, hosts, keep, messages, metrics, output, owned, runners, runs, say, sessions, sweeps, timeline,
 };
 use crate::token::Scope;
 
@@ -85,6 +85,11 @@ fn table() -> Vec<Line> {
         with(Scope::Read, Patience::Runner, routes!(connectivity::one)),
         with(Scope::Read, Patience::Stream, routes!(feed::listen)),
         with(Scope::Admin, Patience::Store, routes!(deliveries::list)),
+        with(Scope::Read, Patience::Stream, routes!(attach::events)),
+        with(Scope::Read, Patience::Runner, routes!(output::history)),
+        with(Scope::Read, Patience::Runner, routes!(output::capture)),
+        with(Scope::Read, Patience::Runner, routes!(engine_sessions::find)),
+        with(Scope::Read, Patience::Stream, routes!(engine_sessions::events)),
     ]
 }
 

@@ -1,6 +1,7 @@
 //! `sexton serve`: the worker's work and its API together, from the first request to a clean stop.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -14,6 +15,7 @@ use crate::api::feed::Feed;
 use crate::api::health::NO_TOKEN;
 use crate::api::routes;
 use crate::api::state::{Api, Shared};
+use crate::attach::Seats;
 use crate::connectivity::Probes;
 use crate::network::{Listener, Names};
 use crate::store::Store;
@@ -52,10 +54,10 @@ pub async fn serve(
     let store = tools.store.clone();
     let limit = tools.config().schedule.shutdown_limit.as_std() + LAST_ANSWERS;
     let (worker, work) = Worker::new(&tools).map_err(anyhow::Error::msg)?;
-    let api = shared(worker, owner, names)?;
+    let (stop, quiet) = (stop.child_token(), CancellationToken::new());
+    let api = shared(worker, owner, names, stop.clone())?;
     announce(&store, &url).await;
 
-    let (stop, quiet) = (stop.child_token(), CancellationToken::new());
     let answering = async {
         let answered = answer(listener, &api, (&stop, limit)).await;
         stop.cancel();
@@ -76,13 +78,14 @@ pub async fn serve(
 /// When the API cannot be described: a fault of Sexton's own.
 pub fn router(worker: Worker, owner: String, address: SocketAddr) -> anyhow::Result<Router> {
     let names = Names::new(address, &worker.tools.config().server.hosts, false);
-    Ok(routes::route(&shared(worker, owner, names)?))
+    Ok(routes::route(&shared(worker, owner, names, CancellationToken::new())?))
 }
 
-fn shared(worker: Worker, owner: String, names: Names) -> anyhow::Result<Shared> {
+fn shared(worker: Worker, owner: String, names: Names, stopping: CancellationToken) -> anyhow::Result<Shared> {
     let document = Bytes::from(routes::describe().to_json().context("the API cannot be described")?);
     let (requests, probes, feed) = (TaskTracker::new(), Probes::default(), Feed::default());
-    Ok(Shared::new(Api { worker, owner, names, requests, probes, feed, document }))
+    let seats = Seats::new(Arc::clone(&worker.tools.clock));
+    Ok(Shared::new(Api { worker, owner, names, requests, probes, feed, seats, stopping, document }))
 }
 
 /// Says where the API is, and what is missing before anybody can use it.

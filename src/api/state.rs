@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use axum::body::Bytes;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::api::feed::Feed;
+use crate::attach::Seats;
 use crate::connectivity::Probes;
 use crate::network::Names;
 use crate::tools::Tools;
@@ -25,6 +27,10 @@ pub(super) struct Api {
     pub(super) probes: Probes,
     /// Whoever listens to events.
     pub(super) feed: Feed,
+    /// How far clients that follow sessions were served.
+    pub(super) seats: Seats,
+    /// Cancelled when the worker stops: what has no end of its own ends then.
+    pub(super) stopping: CancellationToken,
     /// The document at `/openapi.json`.
     pub(super) document: Bytes,
 }

@@ -5,6 +5,7 @@
 //! done elsewhere, in [`crate::sweep`], [`crate::verbs`] and [`crate::store`]; nothing here decides about a session.
 
 pub mod args;
+mod attach;
 mod completions;
 mod config;
 mod context;
@@ -134,6 +135,7 @@ async fn with_tools(context: &Context, tools: &Tools, command: StoreCommand) -> 
         StoreCommand::Sweeps(args) => sweeps::run(tools, args).await,
         StoreCommand::Start(args) => start::run(context, tools, args).await,
         StoreCommand::Send(args) => send::run(context, tools, args).await,
+        StoreCommand::Attach(args) => attach::run(tools, args).await,
         StoreCommand::End(args) => end::run(context, tools, args).await,
         StoreCommand::Keep(args) => match &args.id {
             Some(id) => keep::run(context, tools, id, &args).await,

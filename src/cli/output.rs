@@ -43,7 +43,18 @@ pub(crate) fn remark(text: impl std::fmt::Display) {
 /// # Errors
 /// When the value cannot be written as JSON, or nobody reads any more.
 pub(crate) fn json<T: Serialize>(value: &T) -> io::Result<()> {
-    let text = serde_json::to_string_pretty(value)?;
+    plain(&serde_json::to_string_pretty(value)?)
+}
+
+/// Prints one JSON value for programs, on one line of its own.
+///
+/// # Errors
+/// As [`json`].
+pub(crate) fn json_line<T: Serialize>(value: &T) -> io::Result<()> {
+    plain(&serde_json::to_string(value)?)
+}
+
+fn plain(text: &str) -> io::Result<()> {
     // JSON lets these stand in strings, and a terminal may obey them.
     let plain: String =
         text.chars().map(|c| if is_late_control(c) { format!("\\u{:04x}", c as u32) } else { c.into() }).collect();

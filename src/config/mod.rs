@@ -89,6 +89,8 @@ pub struct ServerConfig {
     pub url: String,
     /// Certificates that runners' own ones are checked against too.
     pub runner_ca: String,
+    /// How long it is remembered how far a client was served that went away.
+    pub release_after: Span,
 }
 
 impl ServerConfig {

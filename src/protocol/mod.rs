@@ -5,6 +5,7 @@
 
 mod ended;
 mod engine_state;
+mod output;
 mod stop;
 pub mod tracked;
 pub(crate) mod untrusted;
@@ -12,6 +13,7 @@ mod verbs;
 
 pub use ended::{Ended, EngineExit, ResumeCommand, StopStage};
 pub use engine_state::{EngineState, Told, TrackedSession};
+pub use output::{Gap, HistoryAnswer, HistoryRequest, LiveAnswer, LiveRequest, OutputLine};
 pub use stop::{Because, EndAnswer, EndMode, EndOutcome, EndRequest, StopLimits};
 pub use verbs::{
     EventsRequest, Failure, FindAnswer, FindRequest, ForgetRequest, Health, ListRequest, MessageRequest, Origin,
@@ -59,6 +61,10 @@ pub mod path {
     pub const CLEAR: &str = "/coding/clear";
     /// What an engine says, from any point on.
     pub const EVENTS: &str = "/coding/events";
+    /// The half-written text of the turn that runs, and where its events go on.
+    pub const LIVE: &str = "/coding/live";
+    /// A page of what an engine has said.
+    pub const HISTORY: &str = "/coding/history";
     /// The session of an engine's own id.
     pub const FIND: &str = "/coding/find";
 }

@@ -161,6 +161,9 @@ pub struct EventsRequest {
     /// Where to go on: the `id` of the last event that was taken; none begins at the beginning.
     #[serde(default)]
     pub cursor: Option<u64>,
+    /// The lowest start of the session that is meant: the end of an earlier one is none of this.
+    #[serde(default)]
+    pub generation: Option<i64>,
     /// Who listens: of each client only the newest stream of a session goes on. Random where none is given.
     #[serde(default)]
     pub client: Option<Id>,

@@ -5,16 +5,16 @@
 //! each line once. Leaving only unsubscribes.
 
 use std::convert::Infallible;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use axum::http::StatusCode;
 use axum::response::sse::{Event, Sse};
 use futures_util::Stream;
-use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-use crate::protocol::{Ended, EventsRequest};
+use crate::protocol::{Ended, EventsRequest, Gap, OutputLine};
 use crate::runner::engine::{Engine, is_for};
 use crate::runner::listeners::Subscription;
 use crate::runner::output::{self, Cutter, Line, Piece};
@@ -32,8 +32,10 @@ const AHEAD_BYTES: u32 = 1024 * 1024;
 
 /// What a client hears: the engine that lives, or the end of the one that does not.
 #[derive(Clone)]
-enum Source {
+pub(crate) enum Source {
+    /// It lives.
     Living(Arc<Engine>),
+    /// It is gone.
     Ended(Box<Ended>),
 }
 
@@ -55,8 +57,8 @@ impl Runner {
         &self,
         request: EventsRequest,
     ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>> + use<>>, Refusal> {
-        let source = self.source(&request)?;
-        let cursor = self.cursor(&request, &source).await?;
+        let source = self.source(&request.session_id, request.owner_id.as_deref())?.not_before(request.generation)?;
+        let cursor = self.cursor(&request.session_id, request.cursor.unwrap_or(0), &source).await?;
         let (to, from) = mpsc::channel(AHEAD);
         let (cutter, room) = (Cutter::at(cursor), Arc::new(Semaphore::new(AHEAD_BYTES as usize)));
         let reader = Reader { runner: self.clone(), source, cutter, gap: None, to, room };
@@ -69,22 +71,20 @@ impl Runner {
         Ok(Sse::new(items))
     }
 
-    fn source(&self, request: &EventsRequest) -> Result<Source, Refusal> {
-        let owner = request.owner_id.as_deref();
+    /// Finds the engine of a session, or the record of its end, as far as `owner` may know of it.
+    pub(crate) fn source(&self, id: &Id, owner: Option<&str>) -> Result<Source, Refusal> {
         let known = self.known();
-        if let Some(session) =
-            known.sessions.get(&request.session_id).filter(|it| is_for(owner, it.owner_id.as_deref()))
-        {
+        if let Some(session) = known.sessions.get(id).filter(|it| is_for(owner, it.owner_id.as_deref())) {
             return Ok(Source::Living(Arc::clone(session)));
         }
-        let record = known.records.newest(&request.session_id).filter(|it| is_for(owner, it.owner_id.as_deref()));
-        let Some(record) = record else { return Err(Refusal::not_tracked(&request.session_id, 0)) };
+        let record = known.records.newest(id).filter(|it| is_for(owner, it.owner_id.as_deref()));
+        let Some(record) = record else { return Err(Refusal::not_tracked(id, 0)) };
         let ended = record.told(&*self.settings().clock, &self.shared.boot_id);
         Ok(Source::Ended(Box::new(ended)))
     }
 
     /// Returns the cursor, if a line ends there, or nobody knows any more what was there.
-    async fn at_a_line(&self, request: &EventsRequest, (folder, cursor): (PathBuf, u64)) -> Result<u64, Refusal> {
+    async fn at_a_line(&self, id: &Id, (folder, cursor): (PathBuf, u64)) -> Result<u64, Refusal> {
         let Some(before) = cursor.checked_sub(1) else { return Ok(cursor) };
         let read = files::aside(move || {
             let is_end = output::head(&folder)?.is_none_or(|head| head == cursor);
@@ -94,15 +94,14 @@ impl Runner {
         match read {
             (false, Piece::Bytes(byte)) if byte != b"\n" => {
                 let message = format!("the cursor {cursor} lies inside a line; only ids of events are cursors");
-                Err(Refusal::bad(message).about(&request.session_id, 0))
+                Err(Refusal::bad(message).about(id, 0))
             }
             _ => Ok(cursor),
         }
     }
 
     /// Returns where the client goes on, unless that is where no output ever was.
-    async fn cursor(&self, request: &EventsRequest, source: &Source) -> Result<u64, Refusal> {
-        let cursor = request.cursor.unwrap_or(0);
+    pub(crate) async fn cursor(&self, id: &Id, cursor: u64, source: &Source) -> Result<u64, Refusal> {
         let (folder, _) = self.output_of(source);
         let looking = folder.clone();
         let head = files::aside(move || output::head(&looking)).await;
@@ -113,7 +112,7 @@ impl Runner {
             (head, _) => head.unwrap_or(0),
         };
         if cursor <= head {
-            return self.at_a_line(request, (folder, cursor)).await;
+            return self.at_a_line(id, (folder, cursor)).await;
         }
         let message = format!("the cursor {cursor} lies behind the end of the output, which is {head}");
         let refusal = Refusal::new(StatusCode::RANGE_NOT_SATISFIABLE, "bad_request", message);
@@ -121,11 +120,23 @@ impl Runner {
     }
 
     /// Returns where the output of an engine lies, and whether that is with its shim, from where it may be moved.
-    fn output_of(&self, source: &Source) -> (PathBuf, bool) {
+    pub(crate) fn output_of(&self, source: &Source) -> (PathBuf, bool) {
         let (id, generation) = (source.id(), source.generation());
         match source {
             Source::Living(engine) if self.holds(engine) => (self.dir().session(id).join(OUT), true),
             Source::Living(_) | Source::Ended(_) => (self.dir().output(id, generation), false),
+        }
+    }
+
+    /// Reads at most `most` bytes of an engine's output from the offset `at` on, wherever it lies by now.
+    pub(crate) async fn piece(&self, source: &Source, at: u64, most: usize) -> io::Result<Piece> {
+        loop {
+            let (folder, with_shim) = self.output_of(source);
+            let piece = files::aside(move || output::read(&folder, at, most)).await;
+            // When it was moved meanwhile, what was read may be a successor's.
+            if !with_shim || self.output_of(source).1 {
+                return piece;
+            }
         }
     }
 
@@ -136,7 +147,18 @@ impl Runner {
 }
 
 impl Source {
-    fn id(&self) -> &Id {
+    /// Returns it, unless it is only the end of a start before the one that is meant.
+    pub(crate) fn not_before(self, asked: Option<i64>) -> Result<Self, Refusal> {
+        match (&self, asked) {
+            (Self::Ended(ended), Some(asked)) if ended.generation < asked => {
+                Err(Refusal::generation(&ended.session_id, asked, ended.generation))
+            }
+            _ => Ok(self),
+        }
+    }
+
+    /// Returns which session it is of.
+    pub(crate) fn id(&self) -> &Id {
         match self {
             Self::Living(engine) => &engine.id,
             Self::Ended(ended) => &ended.session_id,
@@ -144,7 +166,7 @@ impl Source {
     }
 
     /// Returns under which generation it is known now: that of a living engine may be raised.
-    fn generation(&self) -> i64 {
+    pub(crate) fn generation(&self) -> i64 {
         match self {
             Self::Living(engine) => engine.facts().generation,
             Self::Ended(ended) => ended.generation,
@@ -206,13 +228,7 @@ impl Reader {
     /// Sends all that is there by now; none when the client is gone.
     async fn catch_up(&mut self) -> Option<()> {
         loop {
-            let ((folder, with_shim), at) = (self.runner.output_of(&self.source), self.cutter.next());
-            let piece = files::aside(move || output::read(&folder, at, CHUNK)).await;
-            if with_shim && !self.runner.output_of(&self.source).1 {
-                // It was moved meanwhile, and what was read may be a successor's.
-                continue;
-            }
-            match piece {
+            match self.runner.piece(&self.source, self.cutter.next(), CHUNK).await {
                 Ok(Piece::Bytes(bytes)) => {
                     let lines = self.cutter.push(&bytes);
                     self.tell_gap().await?;
@@ -238,19 +254,13 @@ impl Reader {
     async fn tell_gap(&mut self) -> Option<()> {
         let (Some(from), Some(to)) = (self.gap, self.cutter.whole_from()) else { return Some(()) };
         self.gap = None;
-        let data = json!({"from": from, "to": to});
-        self.send(Event::default().event("gap").id(to.to_string()), data.to_string()).await
+        let data = serde_json::to_string(&Gap { from, to }).ok()?;
+        self.send(Event::default().event("gap").id(to.to_string()), data).await
     }
 
     async fn line(&self, line: Line) -> Option<()> {
-        let data = match &line.text {
-            None => json!({"cursor": line.end, "oversize": true}),
-            Some(bytes) => match std::str::from_utf8(bytes) {
-                Ok(text) => json!({"cursor": line.end, "line": text}),
-                Err(_) => json!({"cursor": line.end, "hex": hex(bytes)}),
-            },
-        };
-        self.send(Event::default().event("line").id(line.end.to_string()), data.to_string()).await
+        let data = serde_json::to_string(&OutputLine::new(line.end, line.text.as_deref())).ok()?;
+        self.send(Event::default().event("line").id(line.end.to_string()), data).await
     }
 
     /// Hands the client one event; none when it is gone, or takes nothing for too long.
@@ -267,12 +277,4 @@ impl Reader {
         };
         sent
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

@@ -15,8 +15,8 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::network::Names;
 use crate::protocol::{
-    EndOutcome, EndRequest, EventsRequest, FindRequest, ForgetRequest, ListRequest, MessageRequest, SessionRequest,
-    StartRequest, TouchRequest, path,
+    EndOutcome, EndRequest, EventsRequest, FindRequest, ForgetRequest, HistoryRequest, ListRequest, LiveRequest,
+    MessageRequest, SessionRequest, StartRequest, TouchRequest, path,
 };
 use crate::runner::refusal::Refusal;
 use crate::runner::{Runner, auth};
@@ -38,6 +38,8 @@ pub(crate) fn router(runner: Runner, names: Names) -> Router {
         .route(path::INTERRUPT, post(interrupt))
         .route(path::CLEAR, post(clear))
         .route(path::EVENTS, get(events))
+        .route(path::LIVE, get(live))
+        .route(path::HISTORY, get(history))
         .route(path::FIND, get(find))
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
@@ -113,6 +115,22 @@ async fn find(State(runner): State<Runner>, Asked(request): Asked<FindRequest>) 
     }
     let found = runner.find(&request);
     answered(runner, found)
+}
+
+async fn live(State(runner): State<Runner>, Asked(request): Asked<LiveRequest>) -> Response {
+    if let Err(refusal) = runner.knows_its_engines() {
+        return Refused(runner, refusal).into_response();
+    }
+    let live = runner.live(&request).await;
+    answered(runner, live)
+}
+
+async fn history(State(runner): State<Runner>, Asked(request): Asked<HistoryRequest>) -> Response {
+    if let Err(refusal) = runner.knows_its_engines() {
+        return Refused(runner, refusal).into_response();
+    }
+    let page = runner.history(request).await;
+    answered(runner, page)
 }
 
 async fn events(

@@ -1,7 +1,8 @@
 //! The daemon that owns the engines of one machine. The map, in reading order:
 //!
 //! - [`settings`] what it is told; `state_dir` the folder that is its own; [`Runner::open`] below
-//! - `http` and `auth`: the routes of `/coding`; `verbs`, `start`, `stop`, `talk` and `events` what they do
+//! - `http` and `auth`: the routes of `/coding`; `verbs`, `start`, `stop`, `talk`, `events`, `live` with its `draft`, and
+//!   `history` what they do
 //! - `engine` one engine under one lock; `doings` what it is doing, pure; `engines` how each kind speaks
 //! - `attend` speaks with [`shim`], the parent of each engine, over a `link`, and reads its log by `output`; `listeners`
 //!   who reads along; `life` the engine's end, up to its record
@@ -17,17 +18,20 @@ mod attend;
 mod auth;
 pub mod bridge;
 mod doings;
+mod draft;
 mod engine;
 mod engines;
 mod error;
 mod events;
 mod files;
 mod heard;
+mod history;
 mod http;
 mod intents;
 mod life;
 mod link;
 mod listeners;
+mod live;
 mod output;
 mod process;
 mod records;

@@ -154,3 +154,28 @@ pub enum SessionReply {
     /// A foreign runner that does not have this route.
     Unsupported,
 }
+
+/// What a runner said to a question about an engine's output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OutputReply<T> {
+    /// This.
+    There(T),
+    /// The engine is gone or being stopped.
+    Ended {
+        /// Why, in the runner's word.
+        reason: String,
+    },
+    /// A runner that speaks the protocol, and knows all its engines, has none for this session and remembers none.
+    NotTracked,
+    /// No line ends at the cursor; one sentence. It may be from another engine.
+    BadCursor(String),
+    /// Any other refusal: `not_ready`, `busy`, …
+    Refused {
+        /// The runner's word.
+        outcome: String,
+        /// Its sentence for a person.
+        message: String,
+    },
+    /// A runner that does not have this route.
+    Unsupported,
+}

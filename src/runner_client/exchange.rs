@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use reqwest::header::{AGE, CONTENT_ENCODING, CONTENT_TYPE, HeaderName};
-use reqwest::{Client, Method, Response, Url};
+use reqwest::{Client, Method, RequestBuilder, Response, StatusCode, Url};
 use serde::Serialize;
 
 use crate::protocol::tracked::Answer;
@@ -68,6 +68,15 @@ impl Reply {
     }
 }
 
+/// What a question for events was answered with.
+#[derive(Debug)]
+pub(super) enum Opened {
+    /// Events, none of which was read yet.
+    Events(Response),
+    /// Something else, read whole.
+    Refused(Reply),
+}
+
 /// Joins a runner's base URL with a path of the protocol. The base is read on its own, so that a base without a host does
 /// not take the path's first word for one.
 fn locate(base: &str, path: &str) -> Result<Url, NoAnswer> {
@@ -91,18 +100,49 @@ pub(super) struct Exchange {
 impl Exchange {
     /// Sends a question and reads the whole answer; a refused secret is no answer.
     pub(super) async fn ask(&self, target: &Target, question: Question) -> Result<Reply, NoAnswer> {
+        let within = question.within;
+        let request = self.request(target, question).await?.timeout(within);
+        match request.send().await {
+            Ok(response) => self.read(response).await,
+            Err(error) => Err(reach::classify(error, self.connect_timeout).await),
+        }
+    }
+
+    /// Sends a question whose answer is events without an end: only what comes before them is bounded in time.
+    pub(super) async fn open(&self, target: &Target, question: Question) -> Result<Opened, NoAnswer> {
+        let late = || NoAnswer::Unanswered("the runner did not answer in time".to_owned());
+        let within = question.within;
+        let opening = async {
+            let request = self.request(target, question).await?;
+            let response = match request.send().await {
+                Ok(response) => response,
+                Err(error) => return Err(reach::classify(error, self.connect_timeout).await),
+            };
+            let says = |name: HeaderName, value: &str| {
+                response.headers().get(name).and_then(|it| it.to_str().ok()).is_some_and(|it| it.starts_with(value))
+            };
+            if response.status() != StatusCode::OK {
+                return self.read(response).await.map(Opened::Refused);
+            }
+            let plain = !response.headers().contains_key(CONTENT_ENCODING) || says(CONTENT_ENCODING, "identity");
+            if !plain || !says(CONTENT_TYPE, "text/event-stream") {
+                return Err(NoAnswer::Unrecognised("the answer is no stream of events".to_owned()));
+            }
+            Ok(Opened::Events(response))
+        };
+        tokio::time::timeout(within, opening).await.unwrap_or_else(|_| Err(late()))
+    }
+
+    async fn request(&self, target: &Target, question: Question) -> Result<RequestBuilder, NoAnswer> {
         let url = locate(&target.url, &question.path)?;
-        let mut request = self.client.request(question.method, url).timeout(question.within);
+        let mut request = self.client.request(question.method, url);
         if let Some(file) = &target.token_file {
             request = request.bearer_auth(Secret::read(file).await?.expose());
         }
         if let Some(body) = question.body {
             request = request.header(CONTENT_TYPE, "application/json").body(body);
         }
-        match request.send().await {
-            Ok(response) => self.read(response).await,
-            Err(error) => Err(reach::classify(error, self.connect_timeout).await),
-        }
+        Ok(request)
     }
 
     async fn read(&self, mut response: Response) -> Result<Reply, NoAnswer> {

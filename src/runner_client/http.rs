@@ -10,12 +10,14 @@ use serde::Serialize;
 
 use crate::protocol::tracked::{Reading, read_tracked, says_not_ready};
 use crate::protocol::{
-    FindAnswer, FindRequest, ForgetRequest, Health, MessageRequest, SessionRequest, StartRequest, TouchRequest,
-    TurnOutcome, path,
+    EventsRequest, FindAnswer, FindRequest, ForgetRequest, Health, HistoryAnswer, HistoryRequest, LiveAnswer,
+    LiveRequest, MessageRequest, SessionRequest, StartRequest, TouchRequest, TurnOutcome, path,
 };
-use crate::runner_client::exchange::{Exchange, Question, Reply};
+use crate::runner_client::events::EventStream;
+use crate::runner_client::exchange::{Exchange, Opened, Question, Reply};
+use crate::runner_client::output::{read_output, refused};
 use crate::runner_client::session::{About, read_find, read_health, read_session, read_turn};
-use crate::runner_client::{NoAnswer, Observation, RunnerApi, SessionReply, StopAnswer, StopCall, Target};
+use crate::runner_client::{NoAnswer, Observation, OutputReply, RunnerApi, SessionReply, StopAnswer, StopCall, Target};
 use crate::runner_client::{end, reach};
 use crate::time::Span;
 
@@ -109,6 +111,10 @@ impl HttpRunners {
         Ok(end::read_end(&reply, target, call))
     }
 
+    async fn get<T: Serialize>(&self, target: &Target, path: &str, query: &T) -> Result<Reply, NoAnswer> {
+        self.exchange.ask(target, Question::get(with_query(path, query)?, self.timeout)).await
+    }
+
     async fn post<T: Serialize>(&self, target: &Target, path: &str, body: &T) -> Result<Reply, NoAnswer> {
         self.exchange.ask(target, Question::post(path, body, self.timeout)?).await
     }
@@ -197,9 +203,39 @@ impl RunnerApi for HttpRunners {
         request: &'a FindRequest,
     ) -> BoxFuture<'a, Result<Option<FindAnswer>, NoAnswer>> {
         async {
-            let query = with_query(path::FIND, request)?;
-            let reply = self.exchange.ask(target, Question::get(query, self.timeout)).await?;
+            let reply = self.get(target, path::FIND, request).await?;
             read_find(&reply, target, &request.engine_session_id)
+        }
+        .boxed()
+    }
+
+    fn live<'a>(
+        &'a self,
+        target: &'a Target,
+        request: &'a LiveRequest,
+    ) -> BoxFuture<'a, Result<OutputReply<LiveAnswer>, NoAnswer>> {
+        async { read_output(&self.get(target, path::LIVE, request).await?, target, &request.session_id) }.boxed()
+    }
+
+    fn history<'a>(
+        &'a self,
+        target: &'a Target,
+        request: &'a HistoryRequest,
+    ) -> BoxFuture<'a, Result<OutputReply<HistoryAnswer>, NoAnswer>> {
+        async { read_output(&self.get(target, path::HISTORY, request).await?, target, &request.session_id) }.boxed()
+    }
+
+    fn events<'a>(
+        &'a self,
+        target: &'a Target,
+        request: &'a EventsRequest,
+    ) -> BoxFuture<'a, Result<OutputReply<EventStream>, NoAnswer>> {
+        async {
+            let question = Question::get(with_query(path::EVENTS, request)?, self.timeout);
+            match self.exchange.open(target, question).await? {
+                Opened::Events(response) => Ok(OutputReply::There(EventStream::of(response))),
+                Opened::Refused(reply) => refused(&reply, target, &request.session_id),
+            }
         }
         .boxed()
     }

@@ -6,9 +6,11 @@
 
 mod answers;
 mod end;
+mod events;
 mod exchange;
 mod foreign;
 mod http;
+mod output;
 mod reach;
 mod secret;
 mod session;
@@ -16,13 +18,14 @@ mod target;
 
 use futures_util::future::BoxFuture;
 
-pub use answers::{NoAnswer, Observation, SessionReply, StopAnswer};
+pub use answers::{NoAnswer, Observation, OutputReply, SessionReply, StopAnswer};
+pub use events::{EventKind, EventStream, RunnerEvent};
 pub use http::{ClientSettings, HttpRunners};
 pub use target::Target;
 
 use crate::protocol::{
-    EndRequest, FindAnswer, FindRequest, ForgetRequest, Health, MessageRequest, SessionRequest, StartRequest,
-    TouchRequest, TurnOutcome,
+    EndRequest, EventsRequest, FindAnswer, FindRequest, ForgetRequest, Health, HistoryAnswer, HistoryRequest,
+    LiveAnswer, LiveRequest, MessageRequest, SessionRequest, StartRequest, TouchRequest, TurnOutcome,
 };
 
 /// A conditional stop and what the caller knows beside it.
@@ -92,6 +95,27 @@ pub trait RunnerApi: Send + Sync {
         target: &'a Target,
         request: &'a FindRequest,
     ) -> BoxFuture<'a, Result<Option<FindAnswer>, NoAnswer>>;
+
+    /// Asks how an engine stands, what it has written in the turn that runs, and where its events go on.
+    fn live<'a>(
+        &'a self,
+        target: &'a Target,
+        request: &'a LiveRequest,
+    ) -> BoxFuture<'a, Result<OutputReply<LiveAnswer>, NoAnswer>>;
+
+    /// Asks for a page of what an engine has said.
+    fn history<'a>(
+        &'a self,
+        target: &'a Target,
+        request: &'a HistoryRequest,
+    ) -> BoxFuture<'a, Result<OutputReply<HistoryAnswer>, NoAnswer>>;
+
+    /// Listens to an engine. Only until the answer begins is the time bounded; after that, its silence.
+    fn events<'a>(
+        &'a self,
+        target: &'a Target,
+        request: &'a EventsRequest,
+    ) -> BoxFuture<'a, Result<OutputReply<EventStream>, NoAnswer>>;
 
     /// Says that an end record stands in the store, so that the runner may drop it.
     fn forget<'a>(

@@ -1,7 +1,8 @@
 //! Asks SQLite how it would run the statements of a sweep: by index, never through the whole table.
 
 use crate::store::{
-    Store, activity, candidates, deliveries, due_soon, events, retention, runs, starts, timeline, webhooks, workers,
+    Store, activity, candidates, deliveries, due_soon, events, retention, runs, sessions, starts, timeline, webhooks,
+    workers,
 };
 
 async fn plan(store: &Store, statement: &'static str) -> String {
@@ -11,7 +12,8 @@ async fn plan(store: &Store, statement: &'static str) -> String {
 }
 
 /// Each statement, and an index that it must use.
-const LOOKUPS: [(&str, &str); 29] = [
+const LOOKUPS: [(&str, &str); 30] = [
+    (sessions::BY_ENGINE_SESSION, "sessions_by_engine_session"),
     (candidates::RULE_WINDOW, "sessions_last_used"),
     (candidates::OWN_WINDOW, "sessions_own_due"),
     (candidates::UNSETTLED, "sessions_last_used"),

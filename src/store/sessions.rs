@@ -85,6 +85,24 @@ impl Store {
         self.read_one(open_session(owner, repo).fetch_optional(self.reader()).await)
     }
 
+    /// Finds the session of an engine's own id: an open one before one that has ended, the newest of several. With an owner
+    /// only theirs, and with the second of the pair set, those without an owner too.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn find_engine_session(
+        &self,
+        engine_session_id: &str,
+        owner: Option<(&str, bool)>,
+    ) -> Result<Option<Session>, StoreError> {
+        let (owner, ownerless_too) = owner.unzip();
+        let query = sqlx::query_as::<_, SessionRow>(BY_ENGINE_SESSION)
+            .bind(engine_session_id.to_owned())
+            .bind(owner.map(str::to_owned))
+            .bind(ownerless_too.unwrap_or(true));
+        self.read_one(query.fetch_optional(self.reader()).await)
+    }
+
     /// Finds the session of an owner in a repo that was last closed as `machine_gone`: its engine may still be there.
     ///
     /// # Errors
@@ -246,6 +264,13 @@ impl Store {
         self.read_all(sqlx::query_as::<_, SessionRow>(sql).fetch_all(self.reader()).await)
     }
 }
+
+pub(super) const BY_ENGINE_SESSION: &str = concat!(
+    "SELECT ",
+    session_columns!(),
+    " FROM sessions WHERE engine_session_id = $1 AND ($2 IS NULL OR owner_id = $2 OR ($3 AND owner_id IS NULL)) \
+     ORDER BY status = 'ended', started_at DESC, id DESC LIMIT 1"
+);
 
 pub(super) type SessionQuery = sqlx::query::QueryAs<'static, Sqlite, SessionRow, sqlx::sqlite::SqliteArguments>;
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 
 use crate::protocol::Health;
-use crate::runner_client::{NoAnswer, SessionReply, Target};
+use crate::runner_client::{NoAnswer, OutputReply, SessionReply, Target};
 use crate::time::Ms;
 use crate::tools::Tools;
 
@@ -30,6 +30,12 @@ impl MayBeEarly for SessionReply {
 impl<T> MayBeEarly for (SessionReply, T) {
     fn is_early(&self) -> bool {
         self.0.is_early()
+    }
+}
+
+impl<T> MayBeEarly for OutputReply<T> {
+    fn is_early(&self) -> bool {
+        matches!(self, Self::Refused { outcome, .. } if outcome == "not_ready")
     }
 }
 

@@ -26,7 +26,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("memory", &[]),
     ("telemetry", &["config"]),
     ("store", &["entry", "protocol", "session", "time", "verdict", "words"]),
-    ("runner_client", &["protocol", "session", "time"]),
+    ("runner_client", &["protocol", "session", "time", "words"]),
     ("webhook", &["time"]),
     // The daemon that owns engines shares only the wire, the rule about engines and plain data with the rest.
     ("runner", &["clock", "memory", "network", "policy", "protocol", "session", "time", "verdict", "words"]),
@@ -38,6 +38,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("sweep", SWEEP),
     ("token", &["session", "store", "time", "words"]),
     ("verbs", VERBS),
+    ("attach", ATTACH),
     ("schedule", &["clock", "config", "cron", "telemetry", "time", "words"]),
     ("worker", WORKER),
     ("api", API),
@@ -76,10 +77,13 @@ const VERBS: &[&str] = &[
     "verdict",
 ];
 
+const ATTACH: &[&str] = &["clock", "protocol", "runner_client", "session", "time", "tools", "verbs"];
+
 const WORKER: &[&str] = &["activity", "report", "schedule", "session", "store", "sweep", "telemetry", "time", "tools"];
 
 const API: &[&str] = &[
     "activity",
+    "attach",
     "config",
     "connectivity",
     "entry",

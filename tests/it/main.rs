@@ -4,6 +4,7 @@
 
 mod api;
 mod architecture;
+mod attach;
 mod cli;
 mod engines;
 mod ensure;

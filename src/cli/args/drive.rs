@@ -41,6 +41,16 @@ pub struct SendArgs {
     pub resume: bool,
 }
 
+/// `sexton attach`
+#[derive(Debug, Args)]
+pub struct AttachArgs {
+    /// The session
+    pub id: Id,
+    /// Print one JSON object per event for programs
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// `sexton end`
 #[derive(Debug, Args)]
 pub struct EndArgs {

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-pub use drive::{EndArgs, KeepArgs, SendArgs, StartArgs, WhyArgs};
+pub use drive::{AttachArgs, EndArgs, KeepArgs, SendArgs, StartArgs, WhyArgs};
 pub use look::{ListArgs, OneArgs, SessionsArgs, SessionsCommand, SweepArgs, TimelineArgs};
 pub use manage::{AddRunner, RunnersArgs, RunnersCommand, TokensArgs, TokensCommand};
 
@@ -105,6 +105,11 @@ pub enum StoreCommand {
     Start(StartArgs),
     /// Send a message to a session
     Send(SendArgs),
+    /// Show what a session's engine says, as it says it
+    ///
+    /// Begins with the text of the turn that runs, and ends when the engine is gone. Ctrl-C only detaches. Somebody looks,
+    /// so it is a use of the session for as long as it lasts.
+    Attach(AttachArgs),
     /// End a session: stop its engine, then close its row
     ///
     /// Whatever the engine does: this is a person's wish, and no rule is asked. When the runner does not stop the engine,

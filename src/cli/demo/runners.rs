@@ -6,10 +6,12 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use crate::protocol::{
-    EndRequest, FindAnswer, FindRequest, ForgetRequest, Health, MessageRequest, SessionRequest, StartRequest,
-    TouchRequest, TurnOutcome,
+    EndRequest, EventsRequest, FindAnswer, FindRequest, ForgetRequest, Health, HistoryAnswer, HistoryRequest,
+    LiveAnswer, LiveRequest, MessageRequest, SessionRequest, StartRequest, TouchRequest, TurnOutcome,
 };
-use crate::runner_client::{NoAnswer, Observation, RunnerApi, SessionReply, StopAnswer, StopCall, Target};
+use crate::runner_client::{
+    EventStream, NoAnswer, Observation, OutputReply, RunnerApi, SessionReply, StopAnswer, StopCall, Target,
+};
 use crate::session::Id;
 use crate::tools::Tools;
 use crate::verbs::{self, Message};
@@ -104,6 +106,30 @@ impl RunnerApi for ComingBack {
         request: &'a FindRequest,
     ) -> BoxFuture<'a, Result<Option<FindAnswer>, NoAnswer>> {
         self.tools.runners.find(target, request)
+    }
+
+    fn live<'a>(
+        &'a self,
+        target: &'a Target,
+        request: &'a LiveRequest,
+    ) -> BoxFuture<'a, Result<OutputReply<LiveAnswer>, NoAnswer>> {
+        self.tools.runners.live(target, request)
+    }
+
+    fn history<'a>(
+        &'a self,
+        target: &'a Target,
+        request: &'a HistoryRequest,
+    ) -> BoxFuture<'a, Result<OutputReply<HistoryAnswer>, NoAnswer>> {
+        self.tools.runners.history(target, request)
+    }
+
+    fn events<'a>(
+        &'a self,
+        target: &'a Target,
+        request: &'a EventsRequest,
+    ) -> BoxFuture<'a, Result<OutputReply<EventStream>, NoAnswer>> {
+        self.tools.runners.events(target, request)
     }
 
     fn forget<'a>(

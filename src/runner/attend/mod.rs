@@ -101,6 +101,7 @@ impl Attendant {
         let known = hello.note.as_ref().filter(|note| self.session.take_up(&note.state));
         let from = known.map_or(hello.base, |note| note.offset);
         self.cutter = Cutter::at(from);
+        self.session.facts().read_to = from;
         let (out, fresh) = (self.folder.join(OUT), known.is_none());
         let read = files::aside(move || Ok(Times::read(&out, from))).await;
         self.times = (read.unwrap_or_default(), hello.head);

@@ -71,7 +71,7 @@ impl Attendant {
                 self.remember(id).await;
             }
         }
-        self.session.heard(&exchange.events, at);
+        self.session.heard_line(&exchange.events, at, line.end);
         self.part(&exchange.events).await;
         let quiet = |event: &Event| matches!(event, Event::Output { .. } | Event::Status | Event::Session(_));
         let telling = !exchange.events.iter().all(quiet) || !exchange.write.is_empty();

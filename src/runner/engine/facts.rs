@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::protocol::{EngineExit, EngineState, Told};
 use crate::runner::doings::Doings;
 use crate::runner::engine::Ending;
-use crate::runner::engines::{Adapter, Exchange};
+use crate::runner::engines::{Adapter, Event, Exchange};
 use crate::runner::process::Identity;
 use crate::runner::shim::wire::Containment;
 use crate::session::Id;
@@ -56,6 +56,10 @@ pub(crate) struct Facts {
     pub(crate) behind: bool,
     /// The ids of the last messages that it has, or that are on their way to it.
     pub(crate) messages: VecDeque<Id>,
+    /// Up to where its output was read: the end of a line. What is known of it rests on exactly that much.
+    pub(crate) read_to: u64,
+    /// Where the output of the running turn begins.
+    pub(crate) turn_from: Option<u64>,
 }
 
 /// What of an engine's state a shim keeps for the next life of the runner.
@@ -71,6 +75,9 @@ struct Saved {
     /// The ids of the last messages that it has.
     #[serde(default)]
     messages: VecDeque<Id>,
+    /// Where the output of the running turn begins.
+    #[serde(default)]
+    turn_from: Option<u64>,
 }
 
 impl Facts {
@@ -84,6 +91,12 @@ impl Facts {
             self.messages.pop_front();
         }
         Some(self.adapter.message(text))
+    }
+
+    /// Takes note of some of its output, and of where a turn's output begins.
+    pub(crate) fn heard(&mut self, event: &Event, now: Ms) {
+        self.doings.heard(event, now);
+        self.turn_from = turn_from(self, &self.doings);
     }
 
     /// Returns whether waiting for it to become ready is over: it is, or says that it never will be.
@@ -122,6 +135,7 @@ impl Facts {
         self.errors = saved.errors;
         self.stall_answered = saved.stall_answered;
         self.messages = saved.messages;
+        self.turn_from = saved.turn_from;
         self.adapter.restore(&saved.adapter);
         true
     }
@@ -131,7 +145,13 @@ impl Facts {
 #[must_use]
 pub(crate) fn saved(facts: &Facts, doings: Doings) -> String {
     let (errors, stall_answered, messages) = (facts.errors, facts.stall_answered, facts.messages.clone());
-    let saved = Saved { doings, adapter: facts.adapter.save(), errors, stall_answered, messages };
+    let turn_from = turn_from(facts, &doings);
+    let saved = Saved { doings, adapter: facts.adapter.save(), errors, stall_answered, messages, turn_from };
     // Plain data with text keys: nothing of it can fail to be written.
     serde_json::to_string(&saved).unwrap_or_default()
+}
+
+/// Returns where the output of the turn begins that runs by `doings`: what was read so far is not part of a fresh one.
+fn turn_from(facts: &Facts, doings: &Doings) -> Option<u64> {
+    doings.in_turn().then(|| facts.turn_from.unwrap_or(facts.read_to))
 }

@@ -124,6 +124,8 @@ impl Engine {
             unread: false,
             behind: false,
             messages: VecDeque::new(),
+            read_to: 0,
+            turn_from: None,
         };
         let session = Self {
             id,
@@ -154,14 +156,25 @@ impl Engine {
     ///
     /// An id of its conversation is not taken from here: that is on disk before anybody is told of it.
     pub(crate) fn heard(&self, events: &[Event], now: Ms) {
+        self.take_in(events, now, None);
+    }
+
+    /// As [`Engine::heard`], of the line that ends at the offset `end`: what it says and how far was read change at once.
+    pub(crate) fn heard_line(&self, events: &[Event], now: Ms, end: u64) {
+        self.take_in(events, now, Some(end));
+    }
+
+    fn take_in(&self, events: &[Event], now: Ms, end: Option<u64>) {
         let mut facts = self.facts();
         if facts.ending.is_some() {
+            facts.read_to = end.unwrap_or(facts.read_to);
             return;
         }
         let was_in_turn = facts.doings.in_turn();
         for event in events {
-            facts.doings.heard(event, now);
+            facts.heard(event, now);
         }
+        facts.read_to = end.unwrap_or(facts.read_to);
         facts.stall_answered &= facts.doings.turn_silent(now).is_some_and(|silent| silent > 0);
         let in_turn = facts.doings.in_turn();
         drop(facts);
@@ -223,7 +236,11 @@ impl Engine {
     /// Returns the element of the tracked set that stands for it, without what its processes cost.
     #[must_use]
     pub(crate) fn tracked(&self, now: Ms, stall_after: Ms) -> TrackedSession {
-        let facts = self.facts();
+        self.element(&self.facts(), now, stall_after)
+    }
+
+    /// As [`Engine::tracked`], under the lock that the caller holds.
+    pub(crate) fn element(&self, facts: &Facts, now: Ms, stall_after: Ms) -> TrackedSession {
         TrackedSession {
             generation: Some(facts.generation),
             engine: Some(self.engine_name.clone()),

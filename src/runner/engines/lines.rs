@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use crate::protocol::ResumeCommand;
-use crate::runner::engines::{Adapter, Event, Exchange, Interrupt, Opening, configured_resume};
+use crate::runner::engines::{Adapter, Event, Exchange, Interrupt, Opening, Written, configured_resume};
 use crate::runner::settings::EngineSpec;
 use crate::time::Ms;
 
@@ -54,6 +54,19 @@ impl Adapter for Lines {
         Exchange { events: vec![Self::event(line)], write: Vec::new() }
     }
 
+    /// The `text` of output that has one, else the line itself; a line that says what the engine does is no text.
+    fn written(&self, line: &[u8]) -> Option<Written> {
+        #[derive(Deserialize)]
+        struct Output {
+            text: String,
+        }
+        if !matches!(Self::event(line), Event::Output { .. }) {
+            return None;
+        }
+        let text = serde_json::from_slice(line).map(|Output { text }| text);
+        Some(Written::whole(text.unwrap_or_else(|_| String::from_utf8_lossy(line).into_owned())))
+    }
+
     fn message(&mut self, text: &str) -> Exchange {
         let line = serde_json::json!({"type": "message", "text": text});
         Exchange { events: Vec::new(), write: vec![format!("{line}\n")] }
@@ -97,6 +110,15 @@ mod tests {
             assert_eq!(Lines::event(line.as_bytes()), expected, "{line}");
         }
         assert_eq!(Lines::event(b"\xff\xfe"), Event::Output { task: None });
+    }
+
+    #[test]
+    fn the_text_of_output_is_told_and_no_line_that_only_tells_a_state() {
+        let text = |line: &str| Lines.written(line.as_bytes());
+        assert_eq!(text(r#"{"type":"output","text":"two\nlines"}"#), Some(Written::whole("two\nlines".to_owned())));
+        assert_eq!(text("plain"), Some(Written::whole("plain".to_owned())));
+        assert_eq!(text(r#"{"type":"output","n":1}"#), Some(Written::whole(r#"{"type":"output","n":1}"#.to_owned())));
+        assert_eq!(text(r#"{"type":"turn_started"}"#), None);
     }
 
     #[test]

@@ -77,6 +77,35 @@ pub(crate) struct Opening {
     pub(crate) engine_session_id: Option<String>,
 }
 
+/// What a line adds to the text that an engine writes in a turn. Parts have names; the one without a name needs no
+/// beginning.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Written {
+    /// A part of this name begins; what is told of named parts that never began is no text of the engine's.
+    Begins(String),
+    /// More of a part.
+    More {
+        /// Its name.
+        part: String,
+        /// What is added.
+        text: String,
+    },
+    /// All of a part, whatever was told of it before.
+    Whole {
+        /// Its name.
+        part: String,
+        /// What it says.
+        text: String,
+    },
+}
+
+impl Written {
+    /// All of a part that has no name.
+    pub(crate) fn whole(text: String) -> Self {
+        Self::Whole { part: String::new(), text }
+    }
+}
+
 /// How a turn is interrupted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Interrupt {
@@ -122,6 +151,9 @@ pub(crate) trait Adapter: Send {
 
     /// Reads one line of output, without its end; what it does not know is output.
     fn read(&mut self, line: &[u8]) -> Exchange;
+
+    /// Returns what a line adds to the text that the engine itself writes; none for a line that is none of it.
+    fn written(&self, line: &[u8]) -> Option<Written>;
 
     /// Writes a person's message. Called only when it is ready; the events are what the message means once the engine
     /// has it, as a turn that it begins.

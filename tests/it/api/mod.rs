@@ -1,6 +1,7 @@
 //! The API: its routes as its callers see them, in one process with a real store and scripted runners.
 
 mod activity;
+mod attach;
 mod connectivity;
 mod cost;
 mod deliveries;

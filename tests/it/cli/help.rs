@@ -3,7 +3,7 @@
 use crate::cli::house::House;
 
 /// Every command that has a help text of its own.
-const COMMANDS: [&str; 26] = [
+const COMMANDS: [&str; 27] = [
     "",
     "up",
     "serve",
@@ -16,6 +16,7 @@ const COMMANDS: [&str; 26] = [
     "sweeps",
     "start",
     "send",
+    "attach",
     "end",
     "keep",
     "pause",

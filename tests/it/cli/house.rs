@@ -170,6 +170,10 @@ impl Daemon {
         rustix::process::kill_process(pid, signal).unwrap();
     }
 
+    pub(crate) fn pid(&self) -> i32 {
+        i32::try_from(self.0.id()).unwrap()
+    }
+
     /// Waits until it has ended by itself; returns its exit code.
     pub(crate) fn ended(&mut self) -> Option<i32> {
         wait_for("the end of a daemon", || self.0.try_wait().unwrap().ok_or("it runs")).code()

@@ -3,7 +3,7 @@
 mod doctor;
 mod faults;
 mod help;
-mod house;
+pub(crate) mod house;
 mod lease;
 mod live;
 mod look;

@@ -9,6 +9,7 @@ mod kills;
 mod lives;
 mod losses;
 mod messages;
+mod output;
 mod overnight;
 mod races;
 mod recovery;

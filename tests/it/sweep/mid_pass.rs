@@ -5,11 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::future::BoxFuture;
 use sexton::protocol::{
-    FindAnswer, FindRequest, ForgetRequest, Health, MessageRequest, SessionRequest, StartRequest, TouchRequest,
-    TurnOutcome,
+    EventsRequest, FindAnswer, FindRequest, ForgetRequest, Health, HistoryAnswer, HistoryRequest, LiveAnswer,
+    LiveRequest, MessageRequest, SessionRequest, StartRequest, TouchRequest, TurnOutcome,
 };
 use sexton::report::PartName;
-use sexton::runner_client::{NoAnswer, Observation, RunnerApi, SessionReply, StopAnswer, StopCall, Target};
+use sexton::runner_client::{
+    EventStream, NoAnswer, Observation, OutputReply, RunnerApi, SessionReply, StopAnswer, StopCall, Target,
+};
 use sexton::time::{HOUR, MINUTE};
 use sexton::verdict::Verdict;
 
@@ -98,6 +100,30 @@ impl RunnerApi for SecondQuestion {
         request: &'a FindRequest,
     ) -> BoxFuture<'a, Result<Option<FindAnswer>, NoAnswer>> {
         self.runners.find(target, request)
+    }
+
+    fn live<'a>(
+        &'a self,
+        target: &'a Target,
+        request: &'a LiveRequest,
+    ) -> BoxFuture<'a, Result<OutputReply<LiveAnswer>, NoAnswer>> {
+        self.runners.live(target, request)
+    }
+
+    fn history<'a>(
+        &'a self,
+        target: &'a Target,
+        request: &'a HistoryRequest,
+    ) -> BoxFuture<'a, Result<OutputReply<HistoryAnswer>, NoAnswer>> {
+        self.runners.history(target, request)
+    }
+
+    fn events<'a>(
+        &'a self,
+        target: &'a Target,
+        request: &'a EventsRequest,
+    ) -> BoxFuture<'a, Result<OutputReply<EventStream>, NoAnswer>> {
+        self.runners.events(target, request)
     }
 
     fn forget<'a>(

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::protocol::ResumeCommand;
 use crate::runner::engines::acp::wire::{Can, Heard, cancelled, notification, request, unknown_method};
-use crate::runner::engines::{Adapter, Event, Exchange, Interrupt, Opening, configured_resume, unready};
+use crate::runner::engines::{Adapter, Event, Exchange, Interrupt, Opening, Written, configured_resume, unready};
 use crate::runner::settings::EngineSpec;
 
 #[cfg(test)]
@@ -192,6 +192,17 @@ impl Adapter for Acp {
             Heard::Withdrawn { id } => self.withdrawn(&id),
             Heard::Else => says(output()),
         }
+    }
+
+    fn written(&self, line: &[u8]) -> Option<Written> {
+        let line: Value = serde_json::from_slice(line).ok()?;
+        let (params, update) = (&line["params"], &line["params"]["update"]);
+        let is_text = line["method"] == "session/update"
+            && params["sessionId"].as_str() == self.session.as_deref()
+            && update["sessionUpdate"] == "agent_message_chunk"
+            && update["content"]["type"] == "text";
+        let text = update["content"]["text"].as_str().filter(|_| is_text)?;
+        Some(Written::More { part: String::new(), text: text.to_owned() })
     }
 
     fn message(&mut self, text: &str) -> Exchange {

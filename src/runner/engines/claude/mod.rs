@@ -5,6 +5,7 @@
 //! schedule fires. A question stays open until it is withdrawn or a person writes: then it is refused, never granted.
 
 mod line;
+mod prose;
 mod schedule;
 #[cfg(test)]
 mod tests;
@@ -17,7 +18,7 @@ use serde_json::{Value, json};
 use crate::protocol::ResumeCommand;
 use crate::runner::engines::claude::line::Said;
 use crate::runner::engines::claude::schedule::Schedule;
-use crate::runner::engines::{Adapter, Event, Exchange, Interrupt, Opening, configured_resume};
+use crate::runner::engines::{Adapter, Event, Exchange, Interrupt, Opening, Written, configured_resume};
 use crate::runner::settings::EngineSpec;
 
 /// How many tasks and open questions are remembered, to be stopped and refused; more than these are only told.
@@ -189,6 +190,10 @@ impl Adapter for Claude {
             Said::Result | Said::Notice | Said::Other => vec![Event::Output { task: None }],
         };
         Exchange { events, write: Vec::new() }
+    }
+
+    fn written(&self, line: &[u8]) -> Option<Written> {
+        prose::read(line)
     }
 
     /// A message does not reach it while it asks something, so the open questions are refused first; so is one that it

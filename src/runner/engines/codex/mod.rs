@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::protocol::ResumeCommand;
 use crate::runner::engines::codex::memory::{Asked, Memory};
 use crate::runner::engines::codex::wire::Line;
-use crate::runner::engines::{Adapter, Event, Exchange, Interrupt, Opening, configured_resume};
+use crate::runner::engines::{Adapter, Event, Exchange, Interrupt, Opening, Written, configured_resume};
 use crate::runner::settings::EngineSpec;
 
 /// A Codex whose app server speaks on its standard input and output.
@@ -65,6 +65,25 @@ impl Adapter for Codex {
             (None, true) => vec![Event::Output { task: None }],
         };
         Exchange { events, write: Vec::new() }
+    }
+
+    fn written(&self, line: &[u8]) -> Option<Written> {
+        let line: Line = serde_json::from_slice(line).ok()?;
+        let said = |value: &Value| value.as_str().map(str::to_owned);
+        let (params, item) = (&line.params, &line.params["item"]);
+        if said(&params["threadId"]) != self.memory.thread {
+            return None;
+        }
+        match line.method.as_str()? {
+            "item/started" if item["type"] == "agentMessage" => Some(Written::Begins(said(&item["id"])?)),
+            "item/agentMessage/delta" => {
+                Some(Written::More { part: said(&params["itemId"])?, text: said(&params["delta"])? })
+            }
+            "item/completed" if item["type"] == "agentMessage" => {
+                Some(Written::Whole { part: said(&item["id"])?, text: said(&item["text"])? })
+            }
+            _ => None,
+        }
     }
 
     /// A message does not reach it while it asks something, so the open questions are refused first; so is one that it

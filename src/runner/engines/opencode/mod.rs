@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::protocol::ResumeCommand;
 use crate::runner::bridge::wire::{Command, Line};
-use crate::runner::engines::{Adapter, Event, Exchange, Interrupt, Opening, configured_resume};
+use crate::runner::engines::{Adapter, Event, Exchange, Interrupt, Opening, Written, configured_resume};
 use crate::runner::settings::EngineSpec;
 
 #[cfg(test)]
@@ -267,6 +267,29 @@ impl Adapter for Opencode {
             vec![output(None)]
         };
         Exchange { events, write: Vec::new() }
+    }
+
+    /// A text part of the model's begins empty; one of a person's message never does, and is so left out.
+    fn written(&self, line: &[u8]) -> Option<Written> {
+        let line: Value = serde_json::from_slice(line).ok()?;
+        let properties = &line["event"]["properties"];
+        if !self.is_own(properties["sessionID"].as_str()?) {
+            return None;
+        }
+        let said = |value: &Value| value.as_str().map(str::to_owned);
+        let part = &properties["part"];
+        match line["event"]["type"].as_str()? {
+            "message.part.delta" if properties["field"] == "text" => {
+                Some(Written::More { part: said(&properties["partID"])?, text: said(&properties["delta"])? })
+            }
+            "message.part.updated" if part["type"] == "text" && part["text"] == "" => {
+                Some(Written::Begins(said(&part["id"])?))
+            }
+            "message.part.updated" if part["type"] == "text" => {
+                Some(Written::Whole { part: said(&part["id"])?, text: said(&part["text"])? })
+            }
+            _ => None,
+        }
     }
 
     fn message(&mut self, text: &str) -> Exchange {

@@ -1,0 +1,15 @@
+//! Following what a session's engine says: from where its turn stands now, or from a cursor on, to its end.
+//!
+//! Nothing here is a use of a session and nothing here can end one: who looks says so elsewhere, and whoever leaves only
+//! leaves. `follow.rs` is one client's way through the output, over restarts of the runner; `seats.rs` remembers how far
+//! each client was served.
+
+mod event;
+mod follow;
+mod page;
+mod seats;
+
+pub use event::{Event, Live};
+pub use follow::Follower;
+pub use page::{Piece, page};
+pub use seats::{Seat, Seats};
