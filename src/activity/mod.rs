@@ -56,8 +56,10 @@ impl Heard {
     }
 }
 
-/// Tells the session's runner that it is used, whatever it has heard before; on behalf of the row's owner. So that the runner
-/// holds no engine may only mean that it is somebody else's: that is told, and closes no row.
+/// Tells the session's runner that it is used, whatever it has heard before.
+///
+/// On behalf of the row's owner. So that the runner holds no engine may only mean that it is somebody else's: that is told,
+/// and closes no row.
 ///
 /// # Errors
 /// When the store cannot say where the runner is.

@@ -15,12 +15,11 @@ pub use tls::{Tls, others_may_read};
 /// Returns under which address this machine reaches what listens on `address`: one of its own where that is all of them.
 #[must_use]
 pub fn reachable(address: SocketAddr) -> SocketAddr {
-    let ip = match address.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-        ip => ip,
-    };
-    SocketAddr::new(ip, address.port())
+    if !address.ip().is_unspecified() {
+        return address;
+    }
+    let own: IpAddr = if address.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() };
+    SocketAddr::new(own, address.port())
 }
 
 #[cfg(test)]

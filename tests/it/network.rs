@@ -50,6 +50,14 @@ fn client(roots: &str) -> HttpRunners {
     HttpRunners::trusting(&settings, roots.as_bytes()).unwrap()
 }
 
+/// A client that believes the certificate of the fixtures alone.
+fn browser() -> reqwest::Client {
+    // A second installation is refused, and then the first one serves.
+    drop(rustls::crypto::ring::default_provider().install_default());
+    let root = reqwest::Certificate::from_pem(CERT.as_bytes()).unwrap();
+    reqwest::Client::builder().no_proxy().tls_certs_only([root]).timeout(MOST).build().unwrap()
+}
+
 /// A real runner that speaks TLS, and who asks it.
 struct Secured {
     home: TempDir,
@@ -145,9 +153,7 @@ impl Worker {
         let address = SocketAddr::new([127, 0, 0, 1].into(), listener.address().unwrap().port());
         let stop = CancellationToken::new();
         let served = tokio::spawn(api::serve(world.tools.clone(), "me".to_owned(), listener, stop.clone()));
-        let root = reqwest::Certificate::from_pem(CERT.as_bytes()).unwrap();
-        let client = reqwest::Client::builder().no_proxy().tls_certs_only([root]).timeout(MOST).build().unwrap();
-        Self { address, stop, served, client, _world: world }
+        Self { address, stop, served, client: browser(), _world: world }
     }
 
     async fn healthz(&self, headers: &[(&str, &str)]) -> u16 {
@@ -218,8 +224,7 @@ async fn a_stop_does_not_wait_for_clients_that_say_nothing() {
 #[tokio::test]
 async fn a_runner_beyond_loopback_is_asked_under_addresses_and_listed_names_and_by_no_browser() {
     let runner = Secured::start(&["mac.example".to_owned()]).await;
-    let root = reqwest::Certificate::from_pem(CERT.as_bytes()).unwrap();
-    let client = reqwest::Client::builder().no_proxy().tls_certs_only([root]).timeout(MOST).build().unwrap();
+    let client = browser();
     let asked = async |name: &str, value: &str| {
         let request = client.get(format!("https://127.0.0.1:{}/coding/health", runner.port)).bearer_auth(SECRET);
         request.header(name, value).send().await.unwrap().status().as_u16()

@@ -20,7 +20,7 @@ fn house() -> (House, String) {
     );
     house.configure(&format!(
         "[server]\nlisten = \"{api}\"\n[runner]\nlisten = \"127.0.0.1:{}\"\nstdin_grace = \"2s\"\n\
-         [schedule]\nsweep = \"0 0 0 1 1 *\"\n[engines.agent]\ncommand = [\"sh\", {:?}]\n",
+         [schedule]\nsweep = \"0 0 0 1 1 *\"\n[engines.agent]\ncommand = [\"/bin/sh\", {:?}]\n",
         free_port(),
         text(&script),
     ));
