@@ -21,8 +21,10 @@ const ATTEMPTS: u32 = 3;
 /// How many of the newest entries are looked through for how a session ended.
 const NEWEST: u32 = 8;
 
-/// Makes sure that the engine of a session runs: an ended one is started again on its runner, as the next generation, with
-/// its conversation and the arguments it had. Of any number of callers one starts it; the others wait for it.
+/// Makes sure that the engine of a session runs; an ended session is started again on its runner.
+///
+/// It is its next generation, with its conversation and the arguments it had. Of any number of callers one starts it; the
+/// others wait for it.
 ///
 /// What must be true before the row is opened: its runner answers and is ready, the engine's own id of the conversation is
 /// known, and the owner has no other open session in that repo (the store decides that in the same transaction). A row
@@ -49,8 +51,10 @@ pub async fn resume(tools: &Tools, id: &Id, actor: &Actor) -> Result<Session, Ve
     Err(changes(id))
 }
 
-/// Gives a session's engine a message; one that has ended is resumed first. Delivered exactly once: a runner that did not
-/// say whether it took the message is given it again under the same id, which it writes once.
+/// Gives a session's engine a message; a session that has ended is resumed first.
+///
+/// Delivered exactly once: a runner that did not say whether it took the message is given it again under the same id, which
+/// it writes once.
 ///
 /// # Errors
 /// As [`resume`], and as [`crate::verbs::send`]. Where the message may have been delivered, the error says so.
@@ -145,16 +149,14 @@ async fn start_again(tools: &Tools, ended: &Session, actor: &Actor) -> Result<Op
 
 /// Asks a runner whether it still holds the engine of an ended row, which must not get a second one beside it.
 async fn is_there(tools: &Tools, target: &Target, ended: &Session) -> Result<bool, VerbError> {
-    let set = match tools.runners.tracked(target).await {
-        Observation::Live(set) => set,
-        other => {
-            return Err(VerbError::Runner(format!(
-                "session {} cannot be resumed now, since its runner {} cannot be asked: {}",
-                ended.id,
-                target.id,
-                other.why().unwrap_or("it gave no answer")
-            )));
-        }
+    let answer = tools.runners.tracked(target).await;
+    let Observation::Live(set) = answer else {
+        return Err(VerbError::Runner(format!(
+            "session {} cannot be resumed now, since its runner {} cannot be asked: {}",
+            ended.id,
+            target.id,
+            answer.why().unwrap_or("it gave no answer")
+        )));
     };
     let same = |engine: &TrackedSession| {
         engine.session_id == ended.id && engine.generation.is_none_or(|own| own == ended.generation)

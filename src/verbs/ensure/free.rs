@@ -24,9 +24,9 @@ pub(super) async fn free(tools: &Tools, open: &Session, force: bool) -> Result<O
         return out_of_reach(open, "it is not enrolled any more", force).map(Some);
     };
     let target = Target::from(&runner);
-    let set = match tools.runners.tracked(&target).await {
-        Observation::Live(set) => set,
-        other => return out_of_reach(open, other.why().unwrap_or("it gave no answer"), force).map(Some),
+    let answer = tools.runners.tracked(&target).await;
+    let Observation::Live(set) = answer else {
+        return out_of_reach(open, answer.why().unwrap_or("it gave no answer"), force).map(Some);
     };
     let fits = |ended: &&Ended| ended.session_id == open.id && ended.generation == open.generation;
     if let Some(ended) = set.ended.iter().find(fits) {
