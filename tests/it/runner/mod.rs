@@ -11,6 +11,7 @@ mod losses;
 mod messages;
 mod overnight;
 mod races;
+mod reasons;
 mod recovery;
 mod refusals;
 mod restarts;
