@@ -114,9 +114,8 @@ fn ends_by(session: &Engine, facts: &mut Facts, ending: Ending) {
 
 /// Returns what becomes of a stop, by what the shim says of itself.
 fn fate(end: Option<&EndIntent>, hello: Option<&Hello>) -> Fate {
-    let (stopping, left, empty) = hello.map_or((false, false, false), |hello| {
-        (hello.stopping, hello.exit.is_some(), hello.engine.is_none())
-    });
+    let (stopping, left, empty) =
+        hello.map_or((false, false, false), |hello| (hello.stopping, hello.exit.is_some(), hello.engine.is_none()));
     match end {
         Some(intent) if stopping => Fate::GoesOn(ending(intent)),
         Some(intent) if intent.forced && left => Fate::CameTooLate,
