@@ -116,7 +116,7 @@ async fn ended_of(daemon: &Daemon) -> Value {
 }
 
 /// Graces that no test waits for.
-const LONG: &str = "stop = { stdin_grace = \"10m\" }\n";
+const LONG: &str = "stop = { stdin_grace = \"30s\" }\n";
 
 #[track_caller]
 fn assert_stopped(record: &Value, what: &str) {
