@@ -111,7 +111,8 @@ async fn recorded(home: &Path) -> Value {
 }
 
 async fn ended_of(daemon: &Daemon) -> Value {
-    let list = daemon.until("recorded", |list| ended(list, "s1").is_some() && tracked(list, "s1").is_none()).await;
+    let is_over = |list: &Value| ended(list, "s1").is_some() && tracked(list, "s1").is_none();
+    let list = daemon.until("recorded", |list| list["ready"] == true && is_over(list)).await;
     ended(&list, "s1").unwrap().clone()
 }
 
