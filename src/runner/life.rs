@@ -1,6 +1,6 @@
 //! The end of an engine: from the proof that nothing of it is left to the record that says so.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::runner::attend::{Attendant, Parting};
 use crate::runner::engine::{Ending, Engine, Errand};
 use crate::runner::records::{self, Of, Record};
 use crate::runner::shim::cgroup::Leaf;
-use crate::runner::shim::wire::{Containment, Gone, HELD, Held, OUT};
+use crate::runner::shim::wire::{Containment, Gone, HELD, Held, OUT, begins_a_stop};
 use crate::runner::{Runner, files, output, survivors};
 use crate::session::Id;
 
@@ -57,17 +57,19 @@ impl Runner {
         self.record_end(session, None).await;
     }
 
-    /// Writes down the end of an engine, and lets it go.
+    /// Writes down the end of an engine, and lets it go. What an earlier life had written down about it stays as it is.
     ///
     /// What must be true: nothing of it is left.
     async fn record_end(&self, session: &Arc<Engine>, gone: Option<Gone>) -> Ended {
         let folder = self.dir().session(&session.id);
-        let reading = folder.clone();
-        let complaints = files::aside(move || Ok(output::complaints(&reading))).await.unwrap_or_default();
-        let record = Record::now(ended(session, gone, complaints), of(session), &*self.settings().clock);
-        self.keep(session, &record).await;
+        let generation = session.facts().generation;
+        let known = self.known().records.get(&session.id, generation).cloned();
+        let record = match known {
+            Some(record) => record,
+            None => self.record_anew(session, gone, folder.clone()).await,
+        };
         // While the engine is still held, so that no successor's folder is there yet.
-        let (runner, generation, id) = (self.clone(), record.ended.generation, session.id.clone());
+        let (runner, id) = (self.clone(), session.id.clone());
         let clearing = files::aside(move || runner.clear_folder(&folder, &id, generation)).await;
         if let Err(error) = clearing {
             tracing::warn!(session_id = %session.id, %error, "the folder of an ended session cannot be cleared");
@@ -75,6 +77,13 @@ impl Runner {
         self.let_rest(session, record.clone());
         self.drop_expired().await;
         record.ended
+    }
+
+    async fn record_anew(&self, session: &Arc<Engine>, gone: Option<Gone>, folder: PathBuf) -> Record {
+        let complaints = files::aside(move || Ok(output::complaints(&folder))).await.unwrap_or_default();
+        let record = Record::now(ended(session, gone, complaints), of(session), &*self.settings().clock);
+        self.keep(session, &record).await;
+        record
     }
 
     /// Moves what an engine had written to where it is kept, and removes the rest of its folder.
@@ -200,8 +209,7 @@ fn ended(session: &Engine, gone: Option<Gone>, complaints: String) -> Ended {
 
 /// Completes the steps: an engine that leaves as soon as its input is closed may be gone before its shim heard of a stop.
 fn stages(mut told: Vec<StopStage>, asked: bool) -> Vec<StopStage> {
-    const FIRST: [&str; 2] = ["interrupted", "stdin_closed"];
-    if asked && told.first().is_none_or(|stage| !FIRST.contains(&stage.stage.as_str())) {
+    if asked && !begins_a_stop(&told) {
         told.insert(0, StopStage { stage: "stdin_closed".to_owned(), at_ms: 0 });
     }
     told

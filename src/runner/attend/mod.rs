@@ -21,7 +21,6 @@ use crate::runner::attend::orders::Waiting;
 use crate::runner::doings::Doings;
 use crate::runner::engine::{Engine, Errand};
 use crate::runner::engines::Opening;
-use crate::runner::intents::EndIntent;
 use crate::runner::link::Link;
 use crate::runner::output::{Cutter, Times};
 use crate::runner::shim::wire::{Gone, Hello, News, OUT, Order};
@@ -53,9 +52,8 @@ pub(crate) struct Attendant {
     stop_told: bool,
     /// The engine has closed its output.
     output_ended: bool,
-    /// The shim was never met by this life of the runner: with what its engine's conversation was opened, and the stop
-    /// that an earlier life had written down.
-    opening: Option<(Opening, Option<EndIntent>)>,
+    /// The shim was never met by this life of the runner: with what its engine's conversation was opened.
+    opening: Option<Opening>,
     /// What the engine does since its stop began; none once nothing is waited for any more.
     parting: Option<Doings>,
     /// When the note is to be brought up to date.
@@ -126,8 +124,8 @@ impl Attendant {
     }
 
     /// Has an engine taken up, as [`Attendant::resume`] does, once its shim answers.
-    pub(crate) fn will_resume(&mut self, opening: Opening, end: Option<EndIntent>) {
-        self.opening = Some((opening, end));
+    pub(crate) fn will_resume(&mut self, opening: Opening) {
+        self.opening = Some(opening);
     }
 
     /// Speaks with the shim until nothing of the engine is left, or until this runner goes.

@@ -27,6 +27,9 @@ impl Attendant {
             if files::aside(gone).await.unwrap_or(false) {
                 let exit = self.folder.join(EXIT);
                 let gone: Option<Gone> = files::aside(move || files::read_json(&exit)).await.ok().flatten();
+                if self.opening.is_some() {
+                    self.session.stop_is_over(gone.as_ref());
+                }
                 if let Some(gone) = &gone {
                     self.hear_out(gone).await;
                 }
@@ -35,9 +38,9 @@ impl Attendant {
             match Link::find(&self.folder).await {
                 Ok((link, hello)) => {
                     match self.opening.take() {
-                        Some((opening, end)) => {
+                        Some(opening) => {
                             self.session.known_to_run(&hello);
-                            self.runner.go_on_stopping(&self.session, Some(&hello), end.as_ref()).await;
+                            self.runner.go_on_stopping(&self.session, Some(&hello)).await;
                             self.resume(link, hello, &opening).await;
                         }
                         None => {

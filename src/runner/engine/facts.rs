@@ -8,6 +8,7 @@ use crate::protocol::{EngineExit, EngineState, Told};
 use crate::runner::doings::Doings;
 use crate::runner::engine::Ending;
 use crate::runner::engines::{Adapter, Event, Exchange};
+use crate::runner::intents::EndIntent;
 use crate::runner::process::Identity;
 use crate::runner::shim::wire::Containment;
 use crate::session::Id;
@@ -22,6 +23,8 @@ pub(crate) struct Facts {
     pub(crate) generation: i64,
     /// Why it is ending; none while it is not.
     pub(crate) ending: Option<Ending>,
+    /// The stop that an earlier life wrote down, until its shim tells whether that had begun; and one of this life's own.
+    pub(crate) unfinished: Option<EndIntent>,
     /// How it speaks.
     pub(crate) adapter: Box<dyn Adapter>,
     /// What it is doing.

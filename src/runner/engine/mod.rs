@@ -107,6 +107,7 @@ impl Engine {
         let facts = Facts {
             generation,
             ending: None,
+            unfinished: None,
             adapter: plan.adapter,
             doings: Doings::started(now),
             engine_session_id: None,

@@ -4,6 +4,7 @@
 //! need be with a state that nobody can tell. Only where the lock is free is an engine's end recorded.
 
 mod leftovers;
+mod stops;
 
 use std::io;
 use std::path::PathBuf;
@@ -18,10 +19,10 @@ use tokio_util::sync::CancellationToken;
 use crate::runner::attend::Attendant;
 use crate::runner::engine::{Ending, Engine, Errand, Plan};
 use crate::runner::engines::{Opening, adapter};
-use crate::runner::intents::{self, EndIntent, StartIntent};
+use crate::runner::intents::{self, StartIntent};
 use crate::runner::link::{self, Link, Vacant};
 use crate::runner::recover::leftovers::{Leftover, entries, unreadable};
-use crate::runner::shim::wire::{EXIT, Gone, HELD, Hello};
+use crate::runner::shim::wire::{EXIT, Gone, HELD};
 use crate::runner::{Runner, files};
 
 /// How many folders are looked at side by side.
@@ -118,6 +119,7 @@ impl Runner {
         {
             let mut facts = session.facts();
             facts.engine_session_id = conversation;
+            facts.unfinished.clone_from(&leftover.end);
             facts.settled = true;
             facts.unread = true;
             if leftover.start.is_err() {
@@ -130,8 +132,6 @@ impl Runner {
 
     /// Takes up an engine whose shim is at work.
     ///
-    /// A stop that had begun goes on, with its reason. One that was only written down goes on if a person had asked for
-    /// it; else it is forgotten, since its condition may not hold any more and nobody was told that it was done.
     async fn adopt_engine(&self, session: &Arc<Engine>, errands: mpsc::Receiver<Errand>, leftover: Leftover) {
         if let Err(why) = &leftover.start {
             let sentence = format!("the record of the start of the session {} is damaged: {why}", leftover.id);
@@ -143,7 +143,7 @@ impl Runner {
         match found.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
             Ok((link, hello)) => {
                 session.known_to_run(&hello);
-                self.go_on_stopping(session, Some(&hello), leftover.end.as_ref()).await;
+                self.go_on_stopping(session, Some(&hello)).await;
                 let opening = opening(&leftover);
                 let (runner, following) = (self.clone(), Arc::clone(session));
                 let (caught_up, waiting) = tokio::sync::oneshot::channel();
@@ -158,46 +158,10 @@ impl Runner {
                 tracing::error!(session_id = %session.id, %error, "the shim of an engine does not answer; it is kept");
                 session.facts().trouble = Some(format!("its shim does not answer: {error}"));
                 session.is_unreached();
-                self.go_on_stopping(session, None, leftover.end.as_ref()).await;
-                attendant.will_resume(opening(&leftover), leftover.end);
+                self.go_on_stopping(session, None).await;
+                attendant.will_resume(opening(&leftover));
                 self.shared.tasks.spawn(self.clone().follow(Arc::clone(session), attendant, errands));
             }
-        }
-    }
-
-    /// Goes on with the stop that an earlier life had written down or begun, or forgets it; `hello` is none as long as
-    /// the shim does not answer.
-    ///
-    /// What must be true of a stop that goes on: it is of this generation, and the shim has begun it, or a person asked
-    /// for it, whatever the engine does. That one is marked at once, so that nobody uses an engine that is about to go.
-    pub(crate) async fn go_on_stopping(&self, session: &Engine, hello: Option<&Hello>, end: Option<&EndIntent>) {
-        let (generation, is_ending) = {
-            let facts = session.facts();
-            (facts.generation, facts.ending.is_some())
-        };
-        let (stopping, empty) = hello.map_or((false, false), |hello| (hello.stopping, hello.engine.is_none()));
-        let end = end.filter(|intent| intent.generation == generation);
-        let reason = match end {
-            _ if is_ending => return,
-            Some(intent) if stopping || intent.forced => intent.reason.clone(),
-            None if stopping => "exited".to_owned(),
-            None if empty => "start_failed".to_owned(),
-            Some(_) if hello.is_some() => return self.forget_stop(session).await,
-            Some(_) | None => return,
-        };
-        let sweep_id = end.and_then(|intent| intent.sweep_id.clone());
-        let ending = Ending { reason, sweep_id, asked: true, ..Ending::default() };
-        session.begin_end(&mut session.facts(), ending);
-        session.closing.cancel();
-    }
-
-    /// Removes the intent of a stop that never began.
-    async fn forget_stop(&self, session: &Engine) {
-        // Whoever changes it right now may have written down another one.
-        let Ok(_alone) = session.change.try_lock() else { return };
-        let folder = self.dir().session(&session.id);
-        if let Err(error) = files::aside(move || intents::remove_end(&folder)).await {
-            tracing::warn!(session_id = %session.id, %error, "a stop that never began cannot be taken back");
         }
     }
 
@@ -211,7 +175,7 @@ impl Runner {
         let gone = files::aside(move || files::read_json::<Gone>(&exit)).await.ok().flatten();
         let rebooted = leftover.start.as_ref().is_ok_and(|start| start.boot_id != self.shared.boot_id);
         let never_held = !leftover.folder.join(HELD).exists();
-        session.begin_end(&mut session.facts(), end_of(&leftover, gone.is_some(), rebooted, never_held));
+        session.begin_end(&mut session.facts(), end_of(&leftover, gone.as_ref(), rebooted, never_held));
         if let Some(gone) = gone.as_ref().filter(|_| session.facts().engine_session_id.is_none()) {
             // It may have told its conversation while nobody was there to hear it.
             Attendant::new(self.clone(), Arc::clone(session)).hear_out(gone).await;
@@ -227,19 +191,19 @@ impl Runner {
     }
 }
 
-fn end_of(leftover: &Leftover, proven: bool, rebooted: bool, never_held: bool) -> Ending {
-    let (reason, detail) = match (&leftover.end, &leftover.start) {
-        (Some(EndIntent { reason, .. }), _) => (reason.as_str(), None),
+fn end_of(leftover: &Leftover, gone: Option<&Gone>, rebooted: bool, never_held: bool) -> Ending {
+    let end = stops::that_ended(leftover.end.as_ref(), gone);
+    let (reason, detail) = match (end, &leftover.start) {
+        (Some(intent), _) => return stops::ending(intent),
         (None, _) if rebooted => ("host_reboot", Some("the machine was booted again".to_owned())),
         (None, Err(why)) => ("exited", Some(format!("the record of its start is damaged: {why}"))),
-        (None, Ok(_)) if proven => ("exited", None),
+        (None, Ok(_)) if gone.is_some() => ("exited", None),
         (None, Ok(_)) if never_held => {
             ("start_failed", Some("the runner died while it started the engine, and the engine never ran".to_owned()))
         }
         (None, Ok(_)) => ("exited", Some("the shim that held the engine died".to_owned())),
     };
-    let sweep_id = leftover.end.as_ref().and_then(|intent| intent.sweep_id.clone());
-    Ending { reason: reason.to_owned(), sweep_id, detail, ..Ending::default() }
+    Ending { reason: reason.to_owned(), detail, ..Ending::default() }
 }
 
 fn opening(leftover: &Leftover) -> Opening {

@@ -197,7 +197,7 @@ impl Keeper {
         if let Some(leaf) = &self.leaf {
             leaf.remove();
         }
-        Gone { exit: self.exit.clone(), head, ..self.gone.clone() }
+        Gone { exit: self.exit.clone(), head, asked: self.asked, ..self.gone.clone() }
     }
 
     fn record(&mut self, stage: &str, now: Ms) {

@@ -83,9 +83,9 @@ impl Runner {
             return Ok(first);
         }
         let folder = self.dir().session(&session.id);
-        let intent = end_intent(session, request, matches!(condition, Condition::Force));
-        let writing = folder.clone();
-        if let Err(error) = files::aside(move || intents::write_end(&writing, &intent)).await {
+        let (intent, earlier) = end_intent(session, request, matches!(condition, Condition::Force));
+        let (writing, written) = (folder.clone(), intent.clone());
+        if let Err(error) = files::aside(move || intents::write_end(&writing, &written)).await {
             let message = format!("the stop could not be written down, so nothing was stopped: {error}");
             return Err(Refusal::internal(message).about(&request.session_id, request.generation));
         }
@@ -94,14 +94,17 @@ impl Runner {
             let mut facts = session.facts();
             let second = self.decide(&facts, request.generation, condition);
             if matches!(second, Decision::Stop) {
-                let (reason, sweep_id) = (request.reason.clone(), request.sweep_id.clone());
+                let (reason, sweep_id) = (intent.reason.clone(), intent.sweep_id.clone());
                 session.begin_end(&mut facts, Ending { reason, sweep_id, asked: true, ..Ending::default() });
+                facts.unfinished = Some(intent);
                 facts.farewell = farewell(&mut facts);
             }
             second
         };
         match second {
             Decision::Stop => self.climb(session).await,
+            // What an earlier life had written down is not this one's to take back.
+            Decision::Join | Decision::Refuse { .. } if earlier => {}
             Decision::Join | Decision::Refuse { .. } => {
                 if let Err(error) = files::aside(move || intents::remove_end(&folder)).await {
                     tracing::warn!(session_id = %session.id, %error, "a stop that was called off cannot be removed");
@@ -216,15 +219,22 @@ impl Runner {
     }
 }
 
-fn end_intent(session: &Engine, request: &EndRequest, forced: bool) -> EndIntent {
+/// Makes what is written down about a stop, and says whether an earlier life had written it down already.
+///
+/// As long as nobody knows whether that one had begun, it keeps its reason, and a person's wish only makes sure of it.
+fn end_intent(session: &Engine, request: &EndRequest, forced: bool) -> (EndIntent, bool) {
     let facts = session.facts();
-    EndIntent {
+    if let Some(earlier) = facts.unfinished.clone().filter(|earlier| earlier.generation == request.generation) {
+        return (EndIntent { forced: forced || earlier.forced, ..earlier }, true);
+    }
+    let intent = EndIntent {
         generation: request.generation,
         reason: request.reason.clone(),
         sweep_id: request.sweep_id.clone(),
         forced,
         resume: facts.adapter.resume(&session.spec, facts.engine_session_id.as_deref(), &session.cwd),
-    }
+    };
+    (intent, false)
 }
 
 /// Returns what the engine is told before its input is closed, and whether it gets SIGINT: a turn that still runs is

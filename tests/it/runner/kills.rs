@@ -111,8 +111,8 @@ impl Book {
             assert!(lives.is_some() || gone.is_some(), "{id} is neither tracked nor ended: {list}");
             assert!(lives.is_some() || told.pid.is_none() || told.end_asked, "{id} was lost: {list}");
             assert!(gone.is_some() || !told.end_told, "{id} was called stopped: {list}");
-            if let (Some(pid), Some(one)) = (told.pid, lives) {
-                assert_eq!(one["pid"].as_i64(), Some(pid), "{id} has another engine: {list}");
+            if let Some(one) = lives {
+                assert_same_engine(id, told, one);
             }
         }
     }
@@ -134,6 +134,10 @@ impl Book {
             }
         }
         for (id, told) in &mut self.all {
+            if let Some(one) = tracked(&list, id) {
+                assert!(one["pid"].is_i64(), "{id}: {list}");
+                assert_same_engine(id, told, one);
+            }
             told.pid = tracked(&list, id).and_then(|one| one["pid"].as_i64());
             if told.pid.is_none() {
                 daemon.tell("forget", &json!({"session_id": id, "generation": 1})).await;
@@ -150,6 +154,19 @@ impl Book {
             && engines.values().all(|pids| pids.len() == PROCESSES)
             && shims.keys().eq(held.iter().copied())
             && engines.keys().eq(held.iter().copied())
+    }
+}
+
+/// Checks that it is the engine that its start was answered with. One whose shim has not answered yet has no process that
+/// anybody could name, and then all that it does is unknown, so that nobody takes it for idle or for missing.
+fn assert_same_engine(id: &str, told: &Told, one: &Value) {
+    let Some(pid) = told.pid else { return };
+    match one["pid"].as_i64() {
+        Some(found) => assert_eq!(found, pid, "{id} has another engine: {one}"),
+        None => {
+            let unknown = ["generating", "background_tasks", "idle_ms"].map(|key| one.get(key));
+            assert_eq!(unknown, [Some(&Value::Null); 3], "{id}: {one}");
+        }
     }
 }
 

@@ -12,6 +12,7 @@ mod messages;
 mod output;
 mod overnight;
 mod races;
+mod reasons;
 mod recovery;
 mod refusals;
 mod restarts;
