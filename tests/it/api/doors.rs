@@ -17,7 +17,12 @@ pub(super) struct Route {
 impl Route {
     /// Asks for it, about what is called that where it is about something, with a body that no route understands.
     pub(super) fn ask(&self, id: &str) -> Ask {
-        Ask::new(&self.method, &self.path.replace("{id}", id)).text("{").header("content-type", "application/json")
+        Ask::new(&self.method, &self.about(id)).text("{").header("content-type", "application/json")
+    }
+
+    /// Returns its path with that id in the place of what it names.
+    pub(super) fn about(&self, id: &str) -> String {
+        self.path.replace("{id}", id).replace("{engine_session_id}", id)
     }
 
     fn names_something(&self) -> bool {

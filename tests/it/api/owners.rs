@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 use sexton::api;
-use sexton::session::{Run, RunStatus};
+use sexton::session::{Run, RunStatus, Session};
 use sexton::time::HOUR;
 use sexton::token;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -24,13 +24,18 @@ use crate::support::world::{id, silent};
 enum Named {
     Nothing,
     Session,
+    EngineSession,
     Run,
     Runner,
 }
 
 /// How the paths begin that name something.
-const BEGINNINGS: [(&str, Named); 3] =
-    [("/v1/sessions/{id}", Named::Session), ("/v1/runs/{id}", Named::Run), ("/v1/runners/{id}", Named::Runner)];
+const BEGINNINGS: [(&str, Named); 4] = [
+    ("/v1/sessions/{id}", Named::Session),
+    ("/v1/engine-sessions/{engine_session_id}", Named::EngineSession),
+    ("/v1/runs/{id}", Named::Run),
+    ("/v1/runners/{id}", Named::Runner),
+];
 
 impl Named {
     fn by(route: &Route) -> Self {
@@ -46,11 +51,11 @@ impl Named {
 
     /// Whether it is some owner's; a runner is everybody's.
     fn is_owned(self) -> bool {
-        matches!(self, Self::Session | Self::Run)
+        matches!(self, Self::Session | Self::EngineSession | Self::Run)
     }
 }
 
-/// A worker with a session and a run of two owners each, called `mine` and `theirs`, and a runner called `mine`.
+/// A worker with a session, its conversation and a run of two owners each, called `mine` and `theirs`, and a runner called `mine`.
 struct Scene {
     host: Host,
     runner: FakeRunner,
@@ -69,7 +74,10 @@ impl Scene {
         let runner = host.world.runner().await;
         host.world.enrol(&runner, "mine").await;
         for (name, owner) in [("mine", ME), ("theirs", "somebody"), ("second", ME)] {
-            let session = host.world.session(name, 0, |row| row.owner_id = Some(owner.to_owned())).await;
+            let own = |row: &mut Session| {
+                (row.owner_id, row.engine_session_id) = (Some(owner.to_owned()), Some(name.to_owned()));
+            };
+            let session = host.world.session(name, 0, own).await;
             runner.hold_engine(&session.id, 1, silent(0));
             let run = Run {
                 id: id(name),
@@ -115,8 +123,8 @@ impl Scene {
 
 /// The ways in which a request may differ where nothing of it may matter yet.
 fn shapes(route: &Route, id: &str) -> [Ask; 4] {
-    let plain = Ask::new(&route.method, &route.path.replace("{id}", id));
-    let queried = Ask::new(&route.method, &format!("{}?limit=many&surprise=1", route.path.replace("{id}", id)));
+    let plain = Ask::new(&route.method, &route.about(id));
+    let queried = Ask::new(&route.method, &format!("{}?limit=many&surprise=1", route.about(id)));
     [plain.clone(), plain.json(&json!({})), route.ask(id), queried]
 }
 
@@ -184,13 +192,14 @@ async fn a_foreign_id_is_answered_as_an_unknown_one_in_status_headers_and_body()
     let kept =
         |dump: &str| dump.lines().filter(|line| !line.starts_with("workers")).map(str::to_owned).collect::<Vec<_>>();
     assert_eq!(kept(&scene.host.world.dump().await), kept(&before), "nothing was written");
-    assert!(scene.runner.calls().is_empty(), "no runner was asked");
+    // A conversation that the store does not know is asked for, which this runner knows no route for.
+    assert!(scene.runner.calls().is_empty(), "no runner was asked for anything else");
 }
 
 /// Sends a request over a connection of its own, and returns the answer's bytes without the time of day.
 async fn raw(address: std::net::SocketAddr, route: &Route, id: &str, token: &str) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
-    let path = route.path.replace("{id}", id);
+    let path = route.about(id);
     let request = format!(
         "{} {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
         route.method
