@@ -91,9 +91,10 @@ async fn history(station: &Station, id: &str) -> Vec<String> {
         let page = station.get(&format!("/v1/sessions/{id}/history?limit=1000{after}")).await;
         let items = page["items"].as_array().unwrap();
         lines.extend(items.iter().map(|item| item["line"].as_str().unwrap().to_owned()));
-        match &page["next"] {
-            Value::Null => return lines,
-            next => after = format!("&after={next}"),
+        let next = &page["next"];
+        if next.is_null() {
+            return lines;
         }
+        after = format!("&after={next}");
     }
 }
