@@ -1,7 +1,6 @@
 //! A client that is dropped a hundred times within one turn, while worker and runner are killed under it.
 
 use rustix::process::Signal;
-use serde_json::Value;
 
 use crate::attach::client::Got;
 use crate::attach::station::Station;
