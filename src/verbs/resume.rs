@@ -57,7 +57,7 @@ pub async fn resume(tools: &Tools, id: &Id, actor: &Actor) -> Result<Session, Ve
 /// it writes once.
 ///
 /// # Errors
-/// As [`resume`], and as [`crate::verbs::send`]. Where the message may have been delivered, the error says so.
+/// As [`resume`], and as [`send()`](crate::verbs::send()). Where the message may have been delivered, the error says so.
 pub async fn send_resuming(tools: &Tools, id: &Id, message: &Message, actor: &Actor) -> Result<Sent, VerbError> {
     message.check()?;
     for _ in 0..LOOKS {
