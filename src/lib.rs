@@ -2,7 +2,8 @@
 //!
 //! # The map, in reading order
 //!
-//! What things are, and the words for them: [`session`] and [`verdict`], [`entry`] for the timeline, [`time`].
+//! What things are, and the words for them: [`session`] and [`verdict`], [`entry`] for the timeline, [`time`]; and what an
+//! [`import`] from another system may say.
 //!
 //! What decides: [`policy`], pure. [`sweep`] is one pass: it reads rows from the [`store`], asks runners through
 //! [`runner_client`] in the terms of [`protocol`], takes the answers for what [`connectivity`] says that they mean, lets
@@ -13,12 +14,13 @@
 //! follows what its engine says.
 //!
 //! What makes a process of it: [`tools`] is what all of these work with; [`schedule`] rings, [`worker`] sweeps and keeps
-//! the books, [`api`] answers with [`token`]s through a port of the [`network`], [`metrics`] counts; [`cli`] is the command line over everything, with
-//! [`config`], [`cron`] and [`telemetry`].
+//! the books, [`api`] answers with [`token`]s through a port of the [`network`], [`metrics`] counts; [`cli`] is the command
+//! line over everything, with [`config`], [`cron`] and [`telemetry`].
 //!
 //! The other side of the wire: [`runner`], the daemon that owns the engines of one machine.
 //!
-//! Only [`clock`] reads a clock; only `memory` holds unsafe code. Dependencies point down only; `tests/it/architecture.rs` holds the table.
+//! Only [`clock`] reads a clock; only `memory` holds unsafe code. Dependencies point down only; `tests/it/architecture.rs`
+//! holds the table.
 
 pub mod entry;
 pub mod import;

@@ -1,21 +1,25 @@
 //! From outcome to sentence, pure: what a timeline entry says to a person, and the evidence under it.
 
+mod ends;
 mod phrase;
+mod refusals;
 mod runs;
 mod starts;
 
 use serde_json::{Map, Value, json};
 
+pub use ends::{closed_without_stop, engine_gone, start_failed, stray_stopped};
 pub use phrase::size;
+pub use refusals::{in_the_way, refusal, refused, reopened};
 pub use runs::{run_finished, run_started};
 pub use starts::{Freed, RELOCATED, attached_again, moved_back, relocated, resumed, returned, stopped_to_move};
 
 use crate::entry::{EntryKind, NewEntry};
 use crate::policy::Decision;
-use crate::protocol::{Because, EndOutcome, Ended};
+use crate::protocol::{EndOutcome, Ended};
 use crate::session::{Id, Run, Session};
 use crate::time::{Ms, UtcMs, spoken};
-use crate::timeline::phrase::{full_stop, how_it_left, join, quiet, resume, silence};
+use crate::timeline::phrase::silence;
 use crate::verdict::Verdict;
 
 /// Who acts, and in which pass.
@@ -58,176 +62,6 @@ impl<'a> Grounds<'a> {
     #[must_use]
     pub fn with(self, decision: &'a Decision) -> Self {
         Self { decision: Some(decision), ..self }
-    }
-}
-
-/// Tells that a runner stopped the engine, or says that it is gone, and that the row is closed with its reason.
-///
-/// `outcome` says how the runner told: with its answer to a stop, or, as `already_stopped`, later.
-#[must_use]
-pub fn engine_gone(grounds: Grounds<'_>, outcome: EndOutcome, ended: &Ended, actor: &Actor, now: UtcMs) -> NewEntry {
-    let session = grounds.session;
-    let reason: Option<Verdict> = ended.reason.parse().ok();
-    // The runner may tell of the end long after it, and the stop itself takes time: what counts is how silent the session
-    // was when the stop began.
-    let ladder = ended.stages.last().map_or(0, |last| last.at_ms.max(0));
-    let then = now.minus(ended.ended_ago_ms.unwrap_or(0).max(0)).minus(ladder);
-    let why = match reason {
-        Some(Verdict::Idle) => format!("Stopped after {}.", silence(session, then)),
-        Some(Verdict::Stalled) => format!("Stopped in a stalled turn, after {}.", silence(session, then)),
-        Some(Verdict::AwaitingExpired) => {
-            format!("Stopped while it waited for an answer that nobody gave, after {}.", silence(session, then))
-        }
-        Some(Verdict::Stray) => "Stopped: its row had been closed before.".to_owned(),
-        Some(Verdict::EndedByPerson) => format!("Ended by {}.", actor.name),
-        Some(Verdict::Exited) => match &ended.detail {
-            Some(detail) => format!("The engine is gone: {}", full_stop(detail)),
-            None => "The engine left by itself.".to_owned(),
-        },
-        Some(Verdict::StartFailed) => match &ended.detail {
-            Some(detail) => format!("The engine did not start: {}", full_stop(detail)),
-            None => "The engine did not start.".to_owned(),
-        },
-        Some(Verdict::HostReboot) => "The engine is gone since its machine was booted again.".to_owned(),
-        _ if ended.reason == RELOCATED => "Stopped so that it could be moved to another runner.".to_owned(),
-        _ => format!("The runner ended the engine ({}).", ended.reason),
-    };
-    let message = join([Some(why), how_it_left(ended), ended.resume.as_ref().map(resume), None]);
-    let mut evidence = evidence(grounds, actor);
-    put_ended(&mut evidence, outcome, ended);
-    evidence.entry("rule").or_insert_with(|| json!(ended.reason));
-    NewEntry {
-        kind: EntryKind::Ended,
-        reason: Some(ended.reason.clone()),
-        engine_gone: true,
-        ..entry(session, message, evidence, actor, now)
-    }
-}
-
-/// Tells that the engine of a row that had ended or moved on before is gone now.
-#[must_use]
-pub fn stray_stopped(grounds: Grounds<'_>, runner: &Id, ended: &Ended, actor: &Actor, now: UtcMs) -> NewEntry {
-    let first = "Stopped an engine that was still there after its row had been closed or had moved on.".to_owned();
-    let message = join([Some(first), how_it_left(ended), ended.resume.as_ref().map(resume)]);
-    let mut evidence = evidence(grounds, actor);
-    put_ended(&mut evidence, EndOutcome::Stopped, ended);
-    evidence.insert("rule".into(), json!(ended.reason));
-    evidence.insert("runner_id".into(), json!(runner));
-    evidence.insert("generation".into(), json!(ended.generation));
-    NewEntry {
-        kind: EntryKind::Stopped,
-        generation: ended.generation,
-        reason: Some(ended.reason.clone()),
-        engine_gone: true,
-        ..entry(grounds.session, message, evidence, actor, now)
-    }
-}
-
-/// Tells that a row was closed without a stop: `orphaned`, `machine_gone` or `start_failed`.
-#[must_use]
-pub fn closed_without_stop(grounds: Grounds<'_>, verdict: Verdict, why: &str, actor: &Actor, now: UtcMs) -> NewEntry {
-    let session = grounds.session;
-    let runner = &session.runner_id;
-    let message = if verdict == Verdict::MachineGone {
-        format!(
-            "Closed after {}. The engine was not stopped, because runner {runner} could not be reached ({why}); if it returns and still holds the engine, the engine is stopped then, or the session is reopened if it is in use.",
-            silence(session, now)
-        )
-    } else if verdict == Verdict::StartFailed {
-        format!("Closed: the engine never started; runner {runner} holds none for this session.")
-    } else {
-        format!(
-            "Closed: runner {runner} is up and holds no engine for this session, which was quiet for {}. There was nothing to stop.",
-            quiet(session, now)
-        )
-    };
-    let mut evidence = evidence(grounds, actor);
-    evidence.insert("rule".into(), json!(verdict));
-    let outcome = if verdict == Verdict::MachineGone { "not_reached" } else { EndOutcome::NotTracked.as_str() };
-    evidence.insert("outcome".into(), json!(outcome));
-    NewEntry {
-        kind: EntryKind::Ended,
-        reason: Some(verdict.to_string()),
-        ..entry(session, message, evidence, actor, now)
-    }
-}
-
-/// Tells that an engine certainly does not run, and why.
-#[must_use]
-pub fn start_failed(session: &Session, why: &str, actor: &Actor, now: UtcMs) -> NewEntry {
-    let message = format!("Closed: {} did not start on runner {}: {why}", session.engine, session.runner_id);
-    let mut entry = closed_without_stop(Grounds::of(session), Verdict::StartFailed, why, actor, now);
-    entry.evidence["detail"] = json!(why);
-    NewEntry { message, ..entry }
-}
-
-/// Tells that the runner refused to stop the engine; one such entry per session, generation and last activity.
-#[must_use]
-pub fn refused(
-    grounds: Grounds<'_>,
-    because: Option<Because>,
-    idle_ms: Option<Ms>,
-    actor: &Actor,
-    now: UtcMs,
-) -> NewEntry {
-    let session = grounds.session;
-    let message = refusal(&session.runner_id, because, idle_ms);
-    let runner_idle_ms = idle_ms.or(grounds.runner_idle_ms);
-    let mut evidence = evidence(Grounds { runner_idle_ms, ..grounds }, actor);
-    evidence.insert("outcome".into(), json!(EndOutcome::Refused));
-    evidence.insert("because".into(), json!(because));
-    let last = session.last_activity_at.map_or(0, |at| at.0);
-    NewEntry {
-        kind: EntryKind::Refused,
-        reason: Some(Verdict::Refused.to_string()),
-        once: Some(format!("refused:{}:{last}", session.generation)),
-        ..entry(session, message, evidence, actor, now)
-    }
-}
-
-/// Says in one sentence why a runner kept an engine.
-#[must_use]
-pub fn refusal(runner: &Id, because: Option<Because>, idle_ms: Option<Ms>) -> String {
-    match because {
-        Some(because) => {
-            format!("Kept: runner {runner} refused to stop the engine, since {}.", in_the_way(because, idle_ms))
-        }
-        None => format!("Kept: runner {runner} refused to stop the engine."),
-    }
-}
-
-/// Says in part of a sentence what stands in the way of a stop.
-#[must_use]
-pub fn in_the_way(because: Because, idle_ms: Option<Ms>) -> String {
-    match because {
-        Because::Generating => "a turn is running".to_owned(),
-        Because::BackgroundTasks => "a background task is running".to_owned(),
-        Because::AwaitingInput => "it waits for a person's answer".to_owned(),
-        Because::PendingWake => "it will wake up by itself".to_owned(),
-        Because::Active => match idle_ms {
-            Some(ms) => format!("it was last used {} ago", spoken(ms)),
-            None => "it was used within its window".to_owned(),
-        },
-        Because::Generation => "the runner holds another start of the session".to_owned(),
-        Because::Stale => "the request rested on an answer that was too old by then".to_owned(),
-    }
-}
-
-/// Tells that a closed row was opened again.
-#[must_use]
-pub fn reopened(grounds: Grounds<'_>, because: Because, actor: &Actor, now: UtcMs) -> NewEntry {
-    let session = grounds.session;
-    let reason = session.end_reason.as_deref().unwrap_or("unknown");
-    let message = format!(
-        "Reopened: it had been closed as {reason}, but runner {} still holds its engine, and it is in use ({because}).",
-        session.runner_id
-    );
-    let mut evidence = evidence(grounds, actor);
-    evidence.insert("because".into(), json!(because));
-    NewEntry {
-        kind: EntryKind::Reopened,
-        reason: Some(because.to_string()),
-        ..entry(session, message, evidence, actor, now)
     }
 }
 
