@@ -132,7 +132,7 @@ impl Verdict {
             Self::Exited => "the engine left by itself",
             Self::StartFailed => "the engine never started",
             Self::HostReboot => "its machine was booted again",
-            Self::EndedByPerson => "a person ended it",
+            Self::EndedByPerson => "somebody asked for its end",
             Self::RecentlyActive => "something touched it within its idle window",
             Self::DriverClaimed => "somebody claimed to drive it within its idle window",
             Self::KeptByRequest => "somebody asked to keep it",

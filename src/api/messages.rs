@@ -22,7 +22,7 @@ use crate::verbs::{self, VerbError, person};
 pub(super) struct Message {
     /// What the engine is to read.
     text: String,
-    /// What its sender calls it: a message of an id that was taken before is not written again.
+    /// What its sender calls it: a message of an id that this start of the engine took before is not written again.
     message_id: Option<Id>,
     /// Whether the answer waits until the turn is over, at most as long as the runner lets anybody wait.
     #[serde(default)]
@@ -107,6 +107,11 @@ async fn answer(api: &Api, sent: Result<verbs::Sent, VerbError>) -> Result<Sent,
 
 /// Says why a message was not delivered, and how it would be.
 async fn ended(api: &Api, id: &Id) -> Result<ApiError, ApiError> {
+    if api.tools().store.find_session(id).await?.is_some_and(|row| row.is_open()) {
+        let message =
+            "the session is being started or moved just now, and the message was not delivered; send it again";
+        return Ok(ApiError::new(ErrorCode::Conflict, message));
+    }
     let farewell = verbs::farewell(api.tools(), id).await?;
     let offer = if farewell.may_resume {
         "send it with ?resume=true to start its engine again with its conversation"

@@ -21,11 +21,12 @@ pub fn engine_gone(grounds: Grounds<'_>, outcome: EndOutcome, ended: &Ended, act
     // was when the stop began.
     let ladder = ended.stages.last().map_or(0, |last| last.at_ms.max(0));
     let then = now.minus(ended.ended_ago_ms.unwrap_or(0).max(0)).minus(ladder);
+    let idle = grounds.runner_idle_ms;
     let why = match reason {
-        Some(Verdict::Idle) => format!("Stopped after {}.", silence(session, then)),
-        Some(Verdict::Stalled) => format!("Stopped in a stalled turn, after {}.", silence(session, then)),
+        Some(Verdict::Idle) => format!("Stopped after {}.", silence(session, idle, then)),
+        Some(Verdict::Stalled) => format!("Stopped in a stalled turn, after {}.", silence(session, idle, then)),
         Some(Verdict::AwaitingExpired) => {
-            format!("Stopped while it waited for an answer that nobody gave, after {}.", silence(session, then))
+            format!("Stopped while it waited for an answer that nobody gave, after {}.", silence(session, idle, then))
         }
         Some(Verdict::Stray) => "Stopped: its row had been closed before.".to_owned(),
         Some(Verdict::EndedByPerson) => format!("Ended by {}.", actor.name),
@@ -80,7 +81,7 @@ pub fn closed_without_stop(grounds: Grounds<'_>, verdict: Verdict, why: &str, ac
     let message = if verdict == Verdict::MachineGone {
         format!(
             "Closed after {}. The engine was not stopped, because runner {runner} could not be reached ({why}); if it returns and still holds the engine, the engine is stopped then, or the session is reopened if it is in use.",
-            silence(session, now)
+            silence(session, None, now)
         )
     } else if verdict == Verdict::StartFailed {
         format!("Closed: the engine never started; runner {runner} holds none for this session.")

@@ -127,7 +127,7 @@ pub fn warned(grounds: Grounds<'_>, (due_at, deadline): (UtcMs, UtcMs), actor: &
     let message = format!(
         "Will be stopped in {}, at {due_at}, unless something uses it before: {}. To keep it: `sexton keep {} --for 2h --because \"…\"`.",
         spoken(due_at.since(now)),
-        silence(session, now),
+        silence(session, grounds.runner_idle_ms, now),
         session.id
     );
     let mut evidence = evidence(grounds, actor);

@@ -2,18 +2,31 @@
 
 use crate::protocol::{Ended, ResumeCommand};
 use crate::session::{ActivityKind, Session};
-use crate::time::{UtcMs, spoken};
+use crate::time::{Ms, SECOND, UtcMs, spoken};
 
 pub(super) fn quiet(session: &Session, now: UtcMs) -> String {
     session.last_used().map_or_else(|| "an unknown time".to_owned(), |at| spoken(now.since(at)))
 }
 
-/// `6 h 3 min with no activity (last: capture poll, 09:14 UTC)`
-pub(super) fn silence(session: &Session, now: UtcMs) -> String {
-    let last = session.last_used().map(|at| at.to_string());
-    let clock = last.as_deref().and_then(|text| text.get(11..16)).unwrap_or("unknown");
-    let kind = session.last_activity_kind.map_or("use of an unknown kind", activity);
-    format!("{} with no activity (last: {kind}, {clock} UTC)", quiet(session, now))
+/// `6 h 3 min with no activity (last: capture poll, 09:14 UTC)`; `idle_ms` is for how long the engine itself had been silent
+/// by then, where its runner told: what the row does not know of was the engine's own work.
+pub(super) fn silence(session: &Session, idle_ms: Option<Ms>, now: UtcMs) -> String {
+    let row = session.last_used();
+    let engine = idle_ms.map(|ms| now.minus(ms)).filter(|at| row.is_some_and(|row| at.since(row) > SECOND));
+    let clock = |at: Option<UtcMs>| {
+        let text = at.map(|at| at.to_string()).unwrap_or_default();
+        text.get(11..16).unwrap_or("unknown").to_owned()
+    };
+    match engine {
+        Some(at) => {
+            let kind = activity(ActivityKind::Engine);
+            format!("{} with no activity (last: {kind}, {} UTC)", spoken(now.since(at)), clock(engine))
+        }
+        None => {
+            let kind = session.last_activity_kind.map_or("use of an unknown kind", activity);
+            format!("{} with no activity (last: {kind}, {} UTC)", quiet(session, now), clock(row))
+        }
+    }
 }
 
 fn activity(kind: ActivityKind) -> &'static str {
@@ -67,7 +80,17 @@ pub(super) fn how_it_left(ended: &Ended) -> Option<String> {
 }
 
 pub(super) fn resume(resume: &ResumeCommand) -> String {
-    format!("Continue with: `{}` in {}", resume.command.join(" "), resume.cwd)
+    let words: Vec<String> = resume.command.iter().map(|word| quoted(word)).collect();
+    format!("Continue with: `{}` in {}", words.join(" "), resume.cwd)
+}
+
+/// Writes a word of a command so that a shell reads it as that one word, whatever an engine made of its id.
+fn quoted(word: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:=@%+,".contains(&byte);
+    if !word.is_empty() && word.bytes().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
 }
 
 /// Writes a size for a sentence, in decimal units as memory is sold: `412 MB`, `1.3 GB`.

@@ -13,6 +13,9 @@ const LONGEST_KEEP: Ms = 30 * 24 * crate::time::HOUR;
 /// The longest time for which an engine can keep its own session at once: what it forgot is noticed the next day.
 const LONGEST_OWN_KEEP: Ms = 24 * crate::time::HOUR;
 
+/// The longest reason, in bytes: it stands in the row, and so in every list.
+const LONGEST_REASON: usize = 1_024;
+
 /// Keeps a session from now on for `time`; a later keep replaces an earlier one. Counts as using the session.
 ///
 /// # Errors
@@ -57,6 +60,9 @@ fn check((time, longest, shown): (Ms, Ms, &str), because: &str) -> Result<(), Ve
     }
     if because.trim().is_empty() {
         return Err(VerbError::Invalid("say why it is to be kept, for whoever reads the timeline".to_owned()));
+    }
+    if because.len() > LONGEST_REASON {
+        return Err(VerbError::Invalid(format!("say in at most {LONGEST_REASON} bytes why it is to be kept")));
     }
     Ok(())
 }

@@ -63,7 +63,7 @@ pub async fn send_resuming(tools: &Tools, id: &Id, message: &Message, actor: &Ac
     for _ in 0..LOOKS {
         let session = resume(tools, id, actor).await?;
         match deliver_once(tools, &session, message).await? {
-            Ok(turn) => return sent(tools, &session, message, turn).await,
+            Ok(turn) => return sent(tools, &session, turn).await,
             // It ended, or was lost, between the two steps: nothing was delivered, and it is taken up again.
             Err(NotTaken::Gone(SessionReply::Ended { .. })) => close_if_ended(tools, &session).await?,
             Err(NotTaken::Gone(_)) => {}
@@ -185,7 +185,14 @@ async fn deliver_once(
 ) -> Result<Result<Option<TurnOutcome>, NotTaken>, VerbError> {
     let mut unsure: Option<NoAnswer> = None;
     for _ in 0..ATTEMPTS {
-        match (deliver(tools, session, message).await?, unsure.take()) {
+        let given = match (deliver(tools, session, message).await, &unsure) {
+            // What is refused now may have been taken before.
+            (Err(error), Some(_)) if !matches!(error, VerbError::Store(_)) => Err(NotTaken::Unsure(
+                NoAnswer::Unanswered(format!("an attempt got no answer, and the next one: {error}")),
+            )),
+            (given, _) => given?,
+        };
+        match (given, unsure.take()) {
             (Ok(turn), _) => return Ok(Ok(turn)),
             (Err(NotTaken::Unsure(why)), _) if may_repeat(tools, session).await? => unsure = Some(why),
             // The engine that is gone by now may have taken it: it must not be given to the next one too.

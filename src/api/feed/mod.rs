@@ -61,7 +61,7 @@ pub(super) async fn listen(
     let store = api.tools().store.clone();
     let head = store.event_head().await?;
     if let Some(cursor) = cursor.filter(|cursor| *cursor > head) {
-        let message = format!("the cursor {cursor} lies behind the newest event, which is {head}");
+        let message = format!("the cursor {cursor} lies beyond the newest event, which is {head}");
         return Err(ApiError::new(ErrorCode::BadQuery, message));
     }
     let (reader, feed) = (Reader::new(store, filter, cursor, head), api.feed.clone());

@@ -44,7 +44,11 @@ fn name_fault(rule: &Rule, before: &[&Rule]) -> Option<String> {
 fn repo_fault(rule: &Rule) -> Option<String> {
     let pattern = rule.repo.as_ref()?.as_str();
     let fits = pattern.starts_with(['/', '*', '?', '[', '{', '\\']);
-    (!fits).then(|| format!("({pattern:?}) fits no session: it must begin with / or **/, and ~ stands for nothing"))
+    if !fits {
+        return Some(format!("({pattern:?}) fits no session: it must begin with / or **/, and ~ stands for nothing"));
+    }
+    let ends = pattern.len() > 1 && pattern.ends_with('/');
+    ends.then(|| format!("({pattern:?}) fits no session: no folder's path ends with a slash; /** is what lies in it"))
 }
 
 /// Limits of this rule for which zero would switch a protection off. That of the idle window is told by its least.
@@ -95,6 +99,7 @@ mod tests {
             (|rule| rule.name = "a\nb".to_owned(), "policy.rule \"a\\nb\": a name has"),
             (|rule| rule.repo = Some(Pattern::new("~/src/**").unwrap()), "policy.rule \"x\".repo (\"~/src/**\")"),
             (|rule| rule.repo = Some(Pattern::new("src/*").unwrap()), "policy.rule \"x\".repo (\"src/*\")"),
+            (|rule| rule.repo = Some(Pattern::new("/src/").unwrap()), "policy.rule \"x\".repo (\"/src/\")"),
         ] as [(fn(&mut Rule), &str); 12]
         {
             let mut rule = Rule { name: "x".to_owned(), ..Rule::default() };

@@ -12,12 +12,26 @@ const LONGEST_REPO: usize = 4_096;
 /// The longest idle window: runners refuse a longer one.
 const LONGEST_WINDOW: Ms = 10 * 365 * 24 * HOUR;
 
+/// Writes the path of a repo in the one way in which rows have it: without empty and "." parts, and no slash at its end.
+/// What links point to only the runner's machine knows.
+pub(super) fn tidy(repo: &str) -> String {
+    if !repo.starts_with('/') {
+        return repo.to_owned();
+    }
+    let parts = repo.split('/').filter(|part| !part.is_empty() && *part != ".");
+    let tidy = parts.fold(String::new(), |path, part| path + "/" + part);
+    if tidy.is_empty() { "/".to_owned() } else { tidy }
+}
+
 /// Refuses a wish that makes no sense.
 pub(super) fn check(wish: &StartWish, tools: &Tools) -> Result<(), VerbError> {
     let invalid = |why: &str| Err(VerbError::Invalid(why.to_owned()));
     let repo = &wish.repo;
     if !repo.starts_with('/') || repo.len() > LONGEST_REPO || repo.chars().any(char::is_control) {
         return invalid("repo must be an absolute path without control characters");
+    }
+    if repo.split('/').any(|part| part == "..") {
+        return invalid("repo must not contain \"..\": name the folder itself");
     }
     if wish.force && !wish.moves {
         return invalid("force moves a session to another runner; name the runner");
