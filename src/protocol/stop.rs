@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::protocol::{Ended, Origin};
 use crate::session::Id;
-use crate::time::Ms;
+use crate::time::{HOUR, Ms};
 use crate::words::words;
 
 words! {
@@ -48,6 +48,21 @@ pub struct StopLimits {
     pub stalled_for_ms: Ms,
     /// A background task silent for this long does not protect; nor does a wake-up due later than this.
     pub background_for_ms: Ms,
+}
+
+impl StopLimits {
+    /// The longest limit that a runner accepts: ten years.
+    pub const MOST: Ms = 10 * 365 * 24 * HOUR;
+
+    /// Makes the limits of a stop that nobody decided by the session's own ones: only an engine that does nothing at all, and
+    /// has been silent for `quiet_for_ms`.
+    ///
+    /// Every other limit is as long as it can be, so that no length of silence lets a turn, a background task, a wake-up, an
+    /// open question or a state that cannot be told be taken for nothing.
+    #[must_use]
+    pub fn only_if_doing_nothing(quiet_for_ms: Ms) -> Self {
+        Self { quiet_for_ms, awaiting_for_ms: Self::MOST, stalled_for_ms: Self::MOST, background_for_ms: Self::MOST }
+    }
 }
 
 /// The body of `POST /coding/end`.

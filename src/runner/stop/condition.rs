@@ -3,10 +3,6 @@
 use crate::protocol::{EndMode, EndRequest, StopLimits};
 use crate::runner::refusal::Refusal;
 use crate::session::Id;
-use crate::time::{HOUR, Ms};
-
-/// The longest limit of a stop that makes sense: ten years.
-const LIMIT_MOST: Ms = 10 * 365 * 24 * HOUR;
 
 /// What must be true of an engine that is to be stopped.
 pub(super) enum Condition {
@@ -30,7 +26,7 @@ pub(super) fn check(request: &EndRequest) -> Result<Condition, Refusal> {
     }
     let Some(limits) = request.limits else { return bad("a stop with mode if_idle needs its limits") };
     let all = [limits.quiet_for_ms, limits.awaiting_for_ms, limits.stalled_for_ms, limits.background_for_ms];
-    if !all.iter().all(|ms| (0..=LIMIT_MOST).contains(ms)) {
+    if !all.iter().all(|ms| (0..=StopLimits::MOST).contains(ms)) {
         return bad("a limit of a stop is negative or longer than ten years");
     }
     let Some(stamp) = request.stamp.clone() else {

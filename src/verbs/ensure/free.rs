@@ -8,14 +8,15 @@ use crate::session::Session;
 use crate::timeline::{Freed, RELOCATED, in_the_way};
 use crate::tools::Tools;
 use crate::verbs::{VerbError, close_if_ended};
+use crate::verdict::Verdict;
 
 /// Has the runner of an open session stop its engine, so that it can go on at another one; none when the engine had ended
 /// by itself, and its row is closed.
 ///
 /// What must be true for the stop: the runner answered just now, with the engine of this very generation, which neither
-/// works nor waits nor is in a state that cannot be told; and its runner checks all that again under its own lock, with no
-/// silence asked for: a turn that begins in the same moment makes it refuse. A runner that checks no conditions is not
-/// asked. What is left undone without `force` leaves the row as it is.
+/// works nor waits nor is in a state that cannot be told, however long it has been silent; and its runner checks all that
+/// again under its own lock, with no silence asked for: a turn that begins in the same moment makes it refuse. A runner
+/// that checks no conditions is not asked. What is left undone without `force` leaves the row as it is.
 ///
 /// # Errors
 /// When the engine is in use, its runner refuses, has not finished, or is out of reach and `force` is not said.
@@ -36,7 +37,7 @@ pub(super) async fn free(tools: &Tools, open: &Session, force: bool) -> Result<O
         close_if_ended(tools, open).await?;
         return Ok(None);
     }
-    if !held_idle(tools, open, &set)? {
+    if !held_idle(open, &set)? {
         return Ok(Some(Freed::NotHeld));
     }
     let target = target.seen(&set);
@@ -47,21 +48,18 @@ pub(super) async fn free(tools: &Tools, open: &Session, force: bool) -> Result<O
 }
 
 /// Returns whether the runner holds the engine of this generation, doing nothing; false when it holds none.
-fn held_idle(tools: &Tools, open: &Session, set: &TrackedSet) -> Result<bool, VerbError> {
+fn held_idle(open: &Session, set: &TrackedSet) -> Result<bool, VerbError> {
     let Some(engine) = set.tracked.iter().find(|engine| engine.session_id == open.id) else { return Ok(false) };
     if engine.generation.is_some_and(|own| own != open.generation) {
         return Err(stays(open, &in_the_way(Because::Generation, None)));
     }
-    match may_stop(&engine.state, &limits(tools, open)) {
-        EngineSays::MayStop(_) => Ok(true),
+    match may_stop(&engine.state, &StopLimits::only_if_doing_nothing(0)) {
+        EngineSays::MayStop(Verdict::Idle) => Ok(true),
+        // A turn that its runner calls stalled, without saying for how long, is a turn all the same.
+        EngineSays::MayStop(_) => Err(stays(open, &in_the_way(Because::Generating, None))),
         EngineSays::Protected { because, .. } => Err(stays(open, &in_the_way(because, engine.state.idle_ms.value()))),
         EngineSays::Undetermined => Err(stays(open, "it cannot be told whether the engine works just now")),
     }
-}
-
-/// The condition of the stop: the session's, but for the silence.
-fn limits(tools: &Tools, open: &Session) -> StopLimits {
-    StopLimits { quiet_for_ms: 0, ..tools.config().policy.limits_of(open).stop() }
 }
 
 async fn stop(
@@ -74,7 +72,7 @@ async fn stop(
         session_id: open.id.clone(),
         generation: open.generation,
         mode: EndMode::IfIdle,
-        limits: Some(limits(tools, open)),
+        limits: Some(StopLimits::only_if_doing_nothing(0)),
         stamp,
         reason: RELOCATED.to_owned(),
         sweep_id: None,

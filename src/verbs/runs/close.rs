@@ -7,7 +7,7 @@ use crate::protocol::{Because, EndMode, EndOutcome, EndRequest, StopLimits};
 use crate::runner_client::{Observation, StopAnswer, StopCall, Target};
 use crate::session::{ActivityKind, Run, RunStatus, Session};
 use crate::store::RunFilter;
-use crate::time::{HOUR, Ms, SECOND, UtcMs, spoken};
+use crate::time::{Ms, SECOND, UtcMs, spoken};
 use crate::timeline::{self, Actor};
 use crate::tools::Tools;
 use crate::verbs::ended::close_gone;
@@ -17,9 +17,6 @@ use crate::verdict::Verdict;
 /// How long an engine must have been silent before its run closes it. A use that comes between the look at the row and the
 /// stop makes the engine younger than this, so that its runner refuses.
 const SETTLED: Ms = SECOND;
-
-/// A limit that nothing reaches: what works, waits for a person, or will wake up is never stopped because of a run.
-const NEVER: Ms = 365 * 24 * HOUR;
 
 /// How often an engine that was used a moment ago is asked about.
 const TRIES: usize = 2;
@@ -165,8 +162,8 @@ fn used_by_others(run: &Run, session: &Session, now: UtcMs) -> Option<String> {
 }
 
 async fn stop(tools: &Tools, seen: &Seen, session: &Session, actor: &Actor) -> Result<Attempt, VerbError> {
-    let quiet_for_ms = seen.idle_ms.max(SETTLED);
-    let limits = StopLimits { quiet_for_ms, awaiting_for_ms: NEVER, stalled_for_ms: NEVER, background_for_ms: NEVER };
+    // What works, waits for a person, or will wake up is never stopped because of a run.
+    let limits = StopLimits::only_if_doing_nothing(seen.idle_ms.max(SETTLED));
     let request = EndRequest {
         session_id: session.id.clone(),
         generation: session.generation,
