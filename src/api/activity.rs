@@ -7,11 +7,11 @@ use utoipa::ToSchema;
 
 use crate::activity::Heard;
 use crate::api::body::Body;
-use crate::api::error::{ApiError, ErrorCode};
+use crate::api::error::ApiError;
 use crate::api::owned::Owned;
 use crate::api::state::{Api, Shared};
 use crate::session::{ActivityKind, Id, Session};
-use crate::verbs::close_if_ended;
+use crate::verbs::{VerbError, close_if_ended};
 use crate::words::words;
 
 words! {
@@ -75,9 +75,7 @@ pub(super) async fn touch(api: &Api, session: &Session, kind: ActivityKind) -> R
             }
             Err(ApiError::ended(&reason))
         }
-        Heard::NotTracked => Err(ApiError::new(ErrorCode::NotTracked, "the session's runner holds no engine for it")),
-        Heard::Generation => {
-            Err(ApiError::new(ErrorCode::Generation, "the session's runner holds another start of it"))
-        }
+        Heard::NotTracked => Err(VerbError::not_tracked(session).into()),
+        Heard::Generation => Err(VerbError::generation(session).into()),
     }
 }

@@ -147,7 +147,9 @@ impl From<StoreError> for ApiError {
 impl From<VerbError> for ApiError {
     fn from(error: VerbError) -> Self {
         match error {
-            VerbError::NotFound(_) => Self::not_found(),
+            VerbError::NotFound(_) | VerbError::NoRun(_) => Self::not_found(),
+            VerbError::NotTracked { .. } => Self::new(ErrorCode::NotTracked, error.to_string()),
+            VerbError::Generation { .. } => Self::new(ErrorCode::Generation, error.to_string()),
             VerbError::Ended { reason, .. } => Self::ended(&reason),
             VerbError::Conflict(message) => Self::new(ErrorCode::Conflict, message),
             VerbError::Runner(message) => Self::new(ErrorCode::Runner, message),

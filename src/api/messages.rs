@@ -54,7 +54,7 @@ pub(super) struct How {
 ///
 /// With `wait` the answer has a `turn`: `over`, `running` when the wait was over first, `untold` when the engine does not
 /// tell its turns. 410 when the session has ended: the message says why and when, and whether `resume=true` takes it up
-/// again. With `resume=true`, 409 when it has no conversation to take up or its owner has another session open in that repo.
+/// again. 404 when its runner holds no engine for it, 409 when it holds another start. With `resume=true`, 409 when it has no conversation to take up or its owner has another session open in that repo.
 #[utoipa::path(post, path = "/v1/sessions/{id}/messages", operation_id = "send_message", request_body = Message,
     params(("id" = Id, Path), How), responses((status = 200, description = "The runner took it", body = Sent)))]
 pub(super) async fn send(

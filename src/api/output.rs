@@ -9,13 +9,14 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::api::activity::{self, Reach};
 use crate::api::body::Query;
-use crate::api::error::{ApiError, ErrorCode};
+use crate::api::error::ApiError;
 use crate::api::owned::Owned;
 use crate::api::page;
 use crate::api::state::Shared;
 use crate::attach;
 use crate::protocol::{Gap, HistoryAnswer, OutputLine};
 use crate::session::{ActivityKind, Id};
+use crate::verbs::VerbError;
 
 /// How many of the newest lines are shown when nothing is said.
 const SCREEN: u32 = 50;
@@ -54,9 +55,7 @@ pub(super) async fn history(
     let found = attach::page(api.tools(), &session, piece).await?;
     // That a runner keeps nothing of what has ended is an answer; of an open session it is a fault.
     match found {
-        None if session.is_open() => {
-            Err(ApiError::new(ErrorCode::NotTracked, "the session's runner holds no engine for it"))
-        }
+        None if session.is_open() => Err(VerbError::not_tracked(&session).into()),
         found => Ok(Json(found.map_or_else(
             || History { items: Vec::new(), gap: None, next: None },
             |HistoryAnswer { items, gap, next, .. }| History { items, gap, next },
@@ -101,7 +100,7 @@ pub(super) async fn capture(
     let session_id = session.id.clone();
     match attach::page(api.tools(), &session, attach::Piece::Newest(lines)).await {
         Ok(Some(page)) => Ok(Json(Captured { session_id, items: page.items, cursor: Some(page.cursor), runner })),
-        Ok(None) => Err(ApiError::new(ErrorCode::NotTracked, "the session's runner holds no engine for it")),
+        Ok(None) => Err(VerbError::not_tracked(&session).into()),
         // The use is recorded all the same, and that is what the answer says.
         Err(_) if runner == Reach::Unreached => {
             Ok(Json(Captured { session_id, items: Vec::new(), cursor: None, runner }))

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use crate::api::error::{ApiError, ErrorCode};
 use crate::api::state::Shared;
-use crate::config::Config;
+use crate::config::{Config, LimitsConfig};
 
 /// What a request waits for, and so how long it may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +24,8 @@ pub(super) enum Patience {
     Runner,
     /// A runner that stops an engine.
     Stop,
+    /// A session that is opened, or moved from one runner to another, and perhaps back.
+    Move,
     /// A run's engine that may be asked to stop twice, and is touched where it stays.
     Finish,
     /// A runner that waits for the end of a turn.
@@ -45,6 +47,7 @@ impl Patience {
             Self::Store => STORE,
             Self::Runner => STORE + limits.ready_wait.as_std() + 3 * limits.request_timeout.as_std(),
             Self::Stop => STORE + limits.request_timeout.as_std() + limits.end_timeout.as_std(),
+            Self::Move => STORE + longest_move(limits),
             Self::Finish => 2 * Self::Stop.limit(config) + Self::Runner.limit(config),
             Self::Turn => {
                 Self::Runner.limit(config) + limits.request_timeout.as_std() + config.runner.send_timeout.as_std()
@@ -55,8 +58,23 @@ impl Patience {
     }
 }
 
-/// Works on a request to its end, and answers after `limit` at the latest.
-pub(super) async fn bound(State((api, limit)): State<(Shared, Duration)>, request: Request, next: Next) -> Response {
+/// Returns how long the steps of a move take at the most, one after the other.
+fn longest_move(limits: &LimitsConfig) -> Duration {
+    let (question, stop) = (limits.request_timeout.as_std(), limits.end_timeout.as_std());
+    // The last attempt at a runner that is not ready may begin just before the wait is over.
+    let patient = limits.ready_wait.as_std() + question;
+    let others_start = patient + question;
+    let can_take = patient;
+    let leave = question + stop + question;
+    // A runner that knows a later start is asked once more; a start that failed is to be forgotten.
+    let start = 2 * patient + question;
+    let used = question;
+    others_start + can_take + leave + start + start + used
+}
+
+/// Works on a request to its end, and answers after its limit at the latest: the one of the settings that hold as it comes.
+pub(super) async fn bound(State((api, patience)): State<(Shared, Patience)>, request: Request, next: Next) -> Response {
+    let limit = patience.limit(&api.tools().config());
     let path = request.uri().path().to_owned();
     let task = api.requests.spawn(next.run(request));
     wait(task, limit).await.unwrap_or_else(|error| {

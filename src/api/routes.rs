@@ -58,7 +58,7 @@ fn table() -> Vec<Line> {
         with(Scope::Read, Patience::Store, routes!(metrics::scrape)),
         with(Scope::Read, Patience::Store, routes!(document::openapi)),
         with(Scope::Read, Patience::Store, routes!(sessions::list)),
-        with(Scope::Use, Patience::Stop, routes!(sessions::ensure)),
+        with(Scope::Use, Patience::Move, routes!(sessions::ensure)),
         with(Scope::Read, Patience::Store, routes!(sessions::find)),
         with(Scope::Use, Patience::Runner, routes!(activity::record)),
         with(Scope::Read, Patience::Runner, routes!(timeline::read)),
@@ -73,7 +73,7 @@ fn table() -> Vec<Line> {
         with(Scope::Read, Patience::Store, routes!(driver::show)),
         with(Scope::Use, Patience::Runner, routes!(driver::claim)),
         with(Scope::Use, Patience::Runner, routes!(driver::release)),
-        with(Scope::Use, Patience::Stop, routes!(runs::begin)),
+        with(Scope::Use, Patience::Move, routes!(runs::begin)),
         with(Scope::Read, Patience::Store, routes!(runs::list)),
         with(Scope::Read, Patience::Store, routes!(runs::find)),
         with(Scope::Use, Patience::Runner, routes!(runs::heartbeat)),
@@ -130,8 +130,7 @@ fn guarded(line: Line, api: &Shared) -> UtoipaMethodRouter<Shared> {
         methods = methods.route_layer(from_fn_with_state((api.clone(), subject(&paths)), owned::check));
         methods = methods.route_layer(from_fn_with_state((api.clone(), scope), access::require));
     }
-    let limit = line.patience.limit(&api.tools().config());
-    (schemas, paths, methods.route_layer(from_fn_with_state((api.clone(), limit), bound)))
+    (schemas, paths, methods.route_layer(from_fn_with_state((api.clone(), line.patience), bound)))
 }
 
 /// Returns what the paths of a line are about; paths that are about different things are nobody's.
@@ -190,6 +189,7 @@ fn open_routes() -> usize {
 mod tests {
     use super::*;
     use crate::config::Config;
+    use crate::time::{SECOND, Span};
 
     #[test]
     fn only_the_two_probes_are_open() {
@@ -235,8 +235,28 @@ mod tests {
 
     #[test]
     fn patience_outlasts_what_it_waits_for() {
-        let config = Config::defaults();
+        let mut config = Config::defaults();
         assert!(Patience::Stop.limit(&config) > config.limits.end_timeout.as_std());
+        for ready_wait in [5, 60] {
+            config.limits.ready_wait = Span(ready_wait * SECOND);
+            let (question, stop) = (config.limits.request_timeout.as_std(), config.limits.end_timeout.as_std());
+            let patient = config.limits.ready_wait.as_std() + question;
+            let steps = [
+                ("somebody else's start is waited for", patient + question),
+                ("health of the new runner", patient),
+                ("what the old one holds", question),
+                ("its stop", stop),
+                ("the old one forgets", question),
+                ("start on the new one", patient),
+                ("start above what it knows", patient),
+                ("the new one forgets", question),
+                ("start on the old one", patient),
+                ("start above what that knows", patient),
+                ("the old one forgets that", question),
+                ("the use by a run", question),
+            ];
+            assert!(Patience::Move.limit(&config) > steps.iter().map(|(_, time)| *time).sum());
+        }
         assert!(Patience::Turn.limit(&config) > config.runner.send_timeout.as_std());
         assert!(Patience::Pass.limit(&config) > config.schedule.pass_limit.as_std());
     }

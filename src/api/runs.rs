@@ -31,7 +31,7 @@ pub(super) struct Wish {
     repo: Option<String>,
     /// The engine's name on the runner.
     engine: Option<String>,
-    /// On which runner; not needed where there is one.
+    /// On which runner, as for `POST /v1/sessions`.
     runner: Option<Id>,
 }
 
@@ -131,9 +131,7 @@ async fn session_for(api: &Api, caller: &Caller, place: Place) -> Result<(Sessio
             Ok((session, false))
         }
         Place::Repo { repo, engine, runner } => {
-            let moves = runner.is_some();
-            let runner_id = sessions::runner(api, runner).await?;
-            let wish = StartWish { moves, ..StartWish::new(caller.owner.clone(), repo, engine, runner_id) };
+            let wish = StartWish { runner, ..StartWish::new(caller.owner.clone(), repo, engine) };
             let started = sessions::start(api, &wish).await?;
             Ok((started.session, started.opened))
         }

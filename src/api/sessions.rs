@@ -10,7 +10,7 @@ use utoipa::{IntoParams, ToSchema};
 use crate::activity::Heard;
 use crate::api::access::Caller;
 use crate::api::body::{Body, Query};
-use crate::api::error::{ApiError, ErrorCode};
+use crate::api::error::ApiError;
 use crate::api::owned::Owned;
 use crate::api::page::{self, Page};
 use crate::api::state::{Api, Shared};
@@ -94,7 +94,8 @@ pub(super) struct Wish {
     repo: String,
     /// The engine's name on the runner.
     engine: String,
-    /// On which runner; not needed where there is one. An open session on another runner is moved to the one named here.
+    /// On which runner; not needed where the session is open, or only one runner could be meant. An open session on another
+    /// runner is moved to the one named here.
     runner: Option<Id>,
     /// Move it although its engine cannot be stopped first, since its runner is out of reach.
     #[serde(default)]
@@ -125,11 +126,9 @@ pub(super) async fn ensure(
     caller: Caller,
     Body(wish): Body<Wish>,
 ) -> Result<Json<Ensured>, ApiError> {
-    let (moves, force, idle_after) = (wish.runner.is_some(), wish.force, wish.idle_after.map(|span| span.0));
-    let open = api.tools().store.find_open_session(Some(&caller.owner), &wish.repo).await?;
-    let runner_id = runner(&api, wish.runner.or(open.map(|open| open.runner_id))).await?;
-    let wish =
-        StartWish { moves, force, idle_after, ..StartWish::new(caller.owner, wish.repo, wish.engine, runner_id) };
+    let Wish { repo, engine, runner, force, idle_after } = wish;
+    let idle_after = idle_after.map(|span| span.0);
+    let wish = StartWish { runner, force, idle_after, ..StartWish::new(caller.owner, repo, engine) };
     let Started { session, opened, .. } = start(&api, &wish).await?;
     Ok(Json(Ensured { session, opened }))
 }
@@ -141,22 +140,4 @@ pub(super) async fn start(api: &Api, wish: &StartWish) -> Result<Started, ApiErr
         api.worker.recorder.hear(&started.session);
     }
     Ok(started)
-}
-
-/// Returns the runner that is meant: the one that is named, else the one of this machine, else the only one.
-pub(super) async fn runner(api: &Api, named: Option<Id>) -> Result<Id, ApiError> {
-    if let Some(named) = named {
-        return Ok(named);
-    }
-    let runners = api.tools().store.list_runners().await?;
-    let here = &api.tools().config().runner.id;
-    match runners.as_slice() {
-        [] => Err(ApiError::new(ErrorCode::Invalid, "no runner is enrolled; `sexton runners add ID URL` enrols one")),
-        [only] => Ok(only.id.clone()),
-        many if many.iter().any(|runner| runner.id == *here) => Ok(here.clone()),
-        many => {
-            let ids: Vec<&str> = many.iter().map(|runner| runner.id.as_str()).collect();
-            Err(ApiError::new(ErrorCode::Invalid, format!("name the runner: {}", ids.join(", "))))
-        }
-    }
 }

@@ -223,9 +223,8 @@ impl Follower {
         match reply {
             Ok(OutputReply::There(answer)) => Ok(Some(answer)),
             Ok(OutputReply::Ended { .. }) => Ok(None),
-            Ok(OutputReply::NotTracked) => {
-                refused(format!("runner {runner} holds no engine for session {}", self.session.id))
-            }
+            Ok(OutputReply::NotTracked) if may_wait => Ok(None),
+            Ok(OutputReply::NotTracked) => Err(VerbError::not_tracked(&self.session)),
             Ok(OutputReply::Refused { message, .. } | OutputReply::BadCursor(message)) => {
                 refused(format!("runner {runner}: {message}"))
             }

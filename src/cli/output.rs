@@ -178,8 +178,14 @@ fn sentence(error: &anyhow::Error) -> String {
 /// A session that could not be handled is 1; a command that could not run is 2.
 fn exit_code(error: &anyhow::Error) -> u8 {
     match error.downcast_ref::<VerbError>() {
-        Some(VerbError::Ended { .. } | VerbError::Conflict(_) | VerbError::Runner(_)) => 1,
-        Some(VerbError::NotFound(_) | VerbError::Invalid(_) | VerbError::Store(_)) | None => 2,
+        Some(
+            VerbError::Ended { .. }
+            | VerbError::NotTracked { .. }
+            | VerbError::Generation { .. }
+            | VerbError::Conflict(_)
+            | VerbError::Runner(_),
+        ) => 1,
+        Some(VerbError::NotFound(_) | VerbError::NoRun(_) | VerbError::Invalid(_) | VerbError::Store(_)) | None => 2,
     }
 }
 

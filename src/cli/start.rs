@@ -9,6 +9,7 @@ use crate::cli::Context;
 use crate::cli::args::StartArgs;
 use crate::cli::enrol::{enrol, health_once_ready, local_runner};
 use crate::cli::output::{self, Outcome, escape};
+use crate::session::Id;
 use crate::tools::Tools;
 use crate::verbs::{self, StartWish};
 
@@ -18,17 +19,16 @@ use crate::verbs::{self, StartWish};
 /// When there is no such folder, no runner to start it on, or the engine does not start.
 pub(crate) async fn run(context: &Context, tools: &Tools, args: StartArgs) -> anyhow::Result<Outcome> {
     let repo = folder(&args.repo)?;
-    let moves = args.runner.is_some();
-    let runner_id = args.runner.unwrap_or_else(|| context.config.runner.id.clone());
-    if runner_id == context.config.runner.id && tools.store.find_runner(&runner_id).await?.is_none() {
+    if needs_local(context, tools, args.runner.as_ref()).await? {
         enrol_if_it_answers(context, tools).await?;
     }
     let owner = context.owner(&tools.store).await?;
     let actor = verbs::person(tools, &owner);
-    let wish =
-        StartWish { moves, force: args.force, args: args.args, ..StartWish::new(owner, repo, args.engine, runner_id) };
+    let StartArgs { engine, runner, force, idle_after, args, json: as_json, .. } = args;
+    let idle_after = idle_after.map(|span| span.0);
+    let wish = StartWish { runner, force, idle_after, args, ..StartWish::new(owner, repo, engine) };
     let started = verbs::start(tools, &wish, &actor).await?;
-    if args.json {
+    if as_json {
         output::json(&json!({ "session": started.session, "opened": started.opened }))?;
         return Ok(Outcome::Done);
     }
@@ -53,6 +53,15 @@ fn folder(path: &Path) -> anyhow::Result<String> {
         bail!("--repo {shown} is no folder");
     }
     whole.into_os_string().into_string().map_err(|_| anyhow!("--repo {shown} has a name that is not UTF-8 text"))
+}
+
+/// Returns whether the runner of this machine is to be enrolled first: it is named and is not, or nobody is.
+async fn needs_local(context: &Context, tools: &Tools, named: Option<&Id>) -> anyhow::Result<bool> {
+    let here = &context.config.runner.id;
+    Ok(match named {
+        Some(named) => named == here && tools.store.find_runner(here).await?.is_none(),
+        None => tools.store.list_runners().await?.is_empty(),
+    })
 }
 
 async fn enrol_if_it_answers(context: &Context, tools: &Tools) -> anyhow::Result<()> {

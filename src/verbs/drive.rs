@@ -4,7 +4,7 @@ use crate::session::{ActivityKind, Id, Session};
 use crate::store::Claim;
 use crate::time::{Ms, UtcMs};
 use crate::tools::Tools;
-use crate::verbs::{VerbError, find_open, tell};
+use crate::verbs::{VerbError, find_open, gone_since, tell};
 
 /// The longest name of a driver.
 const LONGEST_DRIVER: usize = 128;
@@ -61,7 +61,7 @@ pub async fn claim(tools: &Tools, id: &Id, driver: &str) -> Result<Session, Verb
             since.plus(stale_after)
         ))),
         // It has ended since it was found.
-        Claim::NotOpen => Err(find_open(tools, id).await.err().unwrap_or_else(|| VerbError::NotFound(id.clone()))),
+        Claim::NotOpen => Err(gone_since(tools, id).await),
     }
 }
 

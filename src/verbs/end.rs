@@ -43,9 +43,7 @@ pub async fn end(tools: &Tools, id: &Id, actor: &Actor) -> Result<Session, VerbE
             close_gone(tools, &target, (&session, EndOutcome::AlreadyStopped), &ended, actor).await?;
         }
         StopAnswer::NotTracked => close_untracked(tools, &session, actor).await?,
-        StopAnswer::Refused { .. } => {
-            return Err(VerbError::Conflict(format!("runner {runner} holds another start of session {id}")));
-        }
+        StopAnswer::Refused { .. } => return Err(VerbError::generation(&session)),
         StopAnswer::Accepted => {
             return Err(VerbError::Runner(format!(
                 "runner {runner} has begun to stop the engine of session {id} and has not finished; the next pass closes it"

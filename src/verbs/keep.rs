@@ -5,7 +5,7 @@ use crate::store::Touch;
 use crate::time::Ms;
 use crate::timeline::{self, AGENT, Actor};
 use crate::tools::Tools;
-use crate::verbs::{VerbError, find_open, person, tell};
+use crate::verbs::{VerbError, find_open, gone_since, person, tell};
 
 /// The longest time for which a person can keep a session at once: no keep without an end that somebody will see.
 const LONGEST_KEEP: Ms = 30 * 24 * crate::time::HOUR;
@@ -29,7 +29,7 @@ pub async fn keep(tools: &Tools, id: &Id, time: Ms, because: &str, actor: &Actor
     let until = now.plus(time);
     let entry = timeline::kept((&session, until), because, actor, now);
     if !tools.store.keep_and_tell(id, (until, because), now, &entry).await? {
-        return Err(VerbError::NotFound(id.clone()));
+        return Err(gone_since(tools, id).await);
     }
     find_open(tools, id).await
 }

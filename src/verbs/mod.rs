@@ -45,6 +45,9 @@ pub enum VerbError {
     /// There is no such session.
     #[error("there is no session {0}")]
     NotFound(Id),
+    /// There is no such run.
+    #[error("there is no run {0}")]
+    NoRun(Id),
     /// The session is closed.
     #[error("session {id} has ended ({reason})")]
     Ended {
@@ -52,6 +55,22 @@ pub enum VerbError {
         id: Id,
         /// Why it was closed.
         reason: String,
+    },
+    /// The session is open, and its runner holds no engine for it.
+    #[error("runner {runner} holds no engine for session {id}; starting one in its repo attaches it again")]
+    NotTracked {
+        /// The session.
+        id: Id,
+        /// Its runner.
+        runner: Id,
+    },
+    /// The session is open, and its runner holds another start of it than its row says.
+    #[error("runner {runner} holds another start of session {id}; ask again, and if that stays, `sexton explain {id}`")]
+    Generation {
+        /// The session.
+        id: Id,
+        /// Its runner.
+        runner: Id,
     },
     /// Something else stands in the way; the row is as it was.
     #[error("{0}")]
@@ -65,6 +84,18 @@ pub enum VerbError {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl VerbError {
+    /// Makes the error about an open session whose runner holds no engine for it.
+    pub(crate) fn not_tracked(session: &Session) -> Self {
+        Self::NotTracked { id: session.id.clone(), runner: session.runner_id.clone() }
+    }
+
+    /// Makes the error about an open session of which its runner holds another start.
+    pub(crate) fn generation(session: &Session) -> Self {
+        Self::Generation { id: session.id.clone(), runner: session.runner_id.clone() }
+    }
 }
 
 /// Finds a session that is open.
@@ -108,22 +139,21 @@ async fn heard_runner_of(tools: &Tools, runner: &Id) -> Result<(Target, Option<T
 /// When the engine has ended (the row is closed then), the runner holds none or another start, or the store fails. This
 /// was no use of the session then.
 async fn tell(tools: &Tools, session: &Session, kind: ActivityKind) -> Result<(), VerbError> {
-    let heard = tell_runner(tools, session, kind).await?;
-    if let Heard::Ended(reason) = heard {
-        close_if_ended(tools, session).await?;
-        return Err(VerbError::Ended { id: session.id.clone(), reason });
+    match tell_runner(tools, session, kind).await? {
+        Heard::Yes | Heard::Unreached => Ok(()),
+        Heard::NotTracked => Err(VerbError::not_tracked(session)),
+        Heard::Generation => Err(VerbError::generation(session)),
+        Heard::Ended(reason) => {
+            close_if_ended(tools, session).await?;
+            Err(VerbError::Ended { id: session.id.clone(), reason })
+        }
     }
-    not_held(session, &heard).map_or(Ok(()), Err)
 }
 
-/// Returns what is said about an open row whose runner holds no engine for it, or another start of it.
-fn not_held(session: &Session, heard: &Heard) -> Option<VerbError> {
-    let (id, runner) = (&session.id, &session.runner_id);
-    match heard {
-        Heard::NotTracked => Some(VerbError::Runner(format!("runner {runner} holds no engine for session {id}"))),
-        Heard::Generation => Some(VerbError::Conflict(format!("runner {runner} holds another start of session {id}"))),
-        Heard::Yes | Heard::Unreached | Heard::Ended(_) => None,
-    }
+/// Returns why a session is not open any more that was when it was found.
+async fn gone_since(tools: &Tools, id: &Id) -> VerbError {
+    let error = find_open(tools, id).await.err();
+    error.unwrap_or_else(|| VerbError::Conflict(format!("session {id} keeps changing; ask again")))
 }
 
 /// Returns who acts, when a person does.

@@ -25,12 +25,8 @@ pub(super) async fn taken(
             close_if_ended(tools, session).await?;
             Err(VerbError::Ended { id: id.clone(), reason })
         }
-        Ok(SessionReply::NotTracked) => Err(VerbError::Runner(format!(
-            "runner {runner} holds no engine for session {id}; the {what} was not delivered"
-        ))),
-        Ok(SessionReply::Generation { .. }) => {
-            Err(VerbError::Conflict(format!("runner {runner} holds another start of session {id}")))
-        }
+        Ok(SessionReply::NotTracked) => Err(VerbError::not_tracked(session)),
+        Ok(SessionReply::Generation { .. }) => Err(VerbError::generation(session)),
         // Asking again changes nothing about what an engine can do.
         Ok(SessionReply::Refused { outcome, message }) if outcome == "unsupported" => {
             Err(VerbError::Conflict(format!("runner {runner}: {message}")))

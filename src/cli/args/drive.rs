@@ -15,12 +15,15 @@ pub struct StartArgs {
     /// The folder it works in
     #[arg(long, value_name = "DIR")]
     pub repo: PathBuf,
-    /// The runner to start it on, or to move it to [default: where it is, else the one of this machine]
+    /// The runner to start it on, or to move it to [default: where it is, else the one of this machine, else the only one]
     #[arg(long, value_name = "RUNNER")]
     pub runner: Option<Id>,
     /// Move a session that is open on another runner although its engine there cannot be stopped first
     #[arg(long, requires = "runner")]
     pub force: bool,
+    /// The idle window of a session that is opened [default: the rule's]
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub idle_after: Option<Span>,
     /// Print JSON for programs
     #[arg(long)]
     pub json: bool,

@@ -214,7 +214,8 @@ async fn open_sessions(tools: &Tools, folder: &Path) -> anyhow::Result<BTreeMap<
     for (name, engine) in [(FORGOTTEN, "sample"), (BUILDING, "sample-builder"), (COMING_BACK, "sample")] {
         let repo = folder.join(name);
         std::fs::create_dir(&repo)?;
-        let wish = StartWish::new(OWNER.to_owned(), repo.display().to_string(), engine.to_owned(), id("demo")?);
+        let wish = StartWish::new(OWNER.to_owned(), repo.display().to_string(), engine.to_owned());
+        let wish = StartWish { runner: Some(id("demo")?), ..wish };
         let started = verbs::start(tools, &wish, &verbs::person(tools, OWNER)).await?;
         sessions.insert(name, started.session.id);
     }

@@ -1,12 +1,13 @@
 //! Ensuring that an owner has an open session in a repo: row first, then engine, so that no engine is ever without a row.
 //!
-//! Whatever is found there is brought to a session that can be used: created (`row.rs`, `launch.rs`), waited for
+//! Whatever is found there is brought to a session that can be used: created (`place.rs`, `row.rs`, `launch.rs`), waited for
 //! (`wait.rs`), used, attached again (`reattach.rs`), moved (`relocate.rs`, `free.rs`) or opened again (`gone.rs`, `stranded.rs`). Each
 //! step compares what it read with what is there; whoever loses such a race looks again.
 
 mod free;
 mod gone;
 mod launch;
+mod place;
 mod reattach;
 mod relocate;
 mod row;
@@ -23,7 +24,7 @@ use crate::store::Inserted;
 use crate::time::Ms;
 use crate::timeline::{self, Actor};
 use crate::tools::Tools;
-use crate::verbs::{VerbError, close_if_ended, find_open, not_held, runner_of};
+use crate::verbs::{VerbError, close_if_ended, find_open};
 
 /// How often what is there is looked at again, after somebody else changed it first.
 const LOOKS: u32 = 16;
@@ -37,10 +38,9 @@ pub struct StartWish {
     pub repo: String,
     /// The engine's name on the runner.
     pub engine: String,
-    /// On which runner a new session is opened.
-    pub runner_id: Id,
-    /// Whether an open session on another runner is to be moved to that one.
-    pub moves: bool,
+    /// On which runner: a new session is opened there, and one that is open elsewhere is moved there. None means wherever
+    /// it is, and a new one on the runner of this machine where that is enrolled, else on the only one.
+    pub runner: Option<Id>,
     /// Whether it is moved although its engine cannot be stopped first, since its runner is out of reach.
     pub force: bool,
     /// Arguments for the engine of a new session; kept for its later starts.
@@ -50,11 +50,10 @@ pub struct StartWish {
 }
 
 impl StartWish {
-    /// Makes a wish for a session wherever it is, and on this runner where there is none.
+    /// Makes a wish for a session wherever it is, and on the usual runner where there is none.
     #[must_use]
-    pub fn new(owner: String, repo: String, engine: String, runner_id: Id) -> Self {
-        let (moves, force, args, idle_after) = (false, false, Vec::new(), None);
-        Self { owner, repo, engine, runner_id, moves, force, args, idle_after }
+    pub fn new(owner: String, repo: String, engine: String) -> Self {
+        Self { owner, repo, engine, runner: None, force: false, args: Vec::new(), idle_after: None }
     }
 }
 
@@ -87,7 +86,7 @@ impl Started {
 /// runner holds no engine for it is attached again there.
 ///
 /// # Errors
-/// When the wish makes no sense, the owner has another engine open there, the runner holds another start of it, it is to
+/// When the wish makes no sense, it names no runner and several could be meant, the owner has another engine open there, the runner holds another start of it, it is to
 /// be moved and may not be, the engine does not start (the row is closed as `start_failed`, unless nobody knows whether
 /// the engine runs: then the next passes settle it), somebody else's start does not end in time, or the store fails.
 pub async fn start(tools: &Tools, wish: &StartWish, actor: &Actor) -> Result<Started, VerbError> {
@@ -109,12 +108,11 @@ async fn open_new(tools: &Tools, wish: &StartWish, actor: &Actor) -> Result<Opti
     if gone::reopen(tools, wish, actor).await? {
         return Ok(None);
     }
-    runner_of(tools, &wish.runner_id).await?;
     if let Some(session) = stranded::go_on(tools, wish, actor).await? {
         return Ok(Some(Started::launched(session, false)));
     }
-    let now = tools.clock.now();
-    let session = row::new(wish, now);
+    let (runner, now) = (place::choose(tools, wish).await?, tools.clock.now());
+    let session = row::new((wish, &runner), now);
     let entry = timeline::started(&session, actor, now);
     match tools.store.insert_started(&session, &wish.args, &entry).await? {
         Inserted::Done => Ok(Some(Started::launched(launch_or_close(tools, &session, actor).await?, true))),
@@ -131,16 +129,16 @@ async fn take(
     if open.engine != wish.engine {
         return other_engine(tools, (open, wish)).await.map(|()| None);
     }
-    let elsewhere = wish.moves && open.runner_id != wish.runner_id;
+    let elsewhere = wish.runner.as_ref().filter(|named| **named != open.runner_id);
     if open.status == Status::Starting {
         // Not touched: a start that fails closes the row as it is.
         return Ok(match settled(tools, open).await? {
-            Settled::Active(session) if !elsewhere => Some(Started::found(*session, Heard::Yes)),
+            Settled::Active(session) if elsewhere.is_none() => Some(Started::found(*session, Heard::Yes)),
             Settled::Active(_) | Settled::Changed => None,
         });
     }
-    if elsewhere {
-        let moved = relocate::relocate(tools, (open, wish), actor).await?;
+    if let Some(to) = elsewhere {
+        let moved = relocate::relocate(tools, (open, to), wish.force, actor).await?;
         return Ok(moved.map(|session| Started::launched(session, false)));
     }
     match touch_once(tools, open, ActivityKind::Start).await? {
@@ -152,9 +150,7 @@ async fn take(
         Heard::NotTracked => Ok(reattach(tools, open, actor).await?.map(|session| Started::launched(session, false))),
         // It may have been started anew since it was read.
         Heard::Generation if has_moved_on(tools, open).await? => Ok(None),
-        heard @ Heard::Generation => {
-            Err(not_held(open, &heard).unwrap_or_else(|| VerbError::NotFound(open.id.clone())))
-        }
+        Heard::Generation => Err(VerbError::generation(open)),
         Heard::Ended(reason) => closed(tools, open, reason).await.map(|()| None),
     }
 }

@@ -11,12 +11,11 @@ use crate::session::{Id, Session};
 use crate::store::Begun;
 use crate::timeline::{self, Actor, Freed, RELOCATED};
 use crate::tools::Tools;
-use crate::verbs::ensure::StartWish;
 use crate::verbs::ensure::free::free;
 use crate::verbs::ensure::launch::{Launch, forget_start, give_up, launch, not_started};
 use crate::verbs::{VerbError, once_ready, runner_of};
 
-/// Moves an open session to the runner of the wish; none when it has to be looked at again, since its engine had ended or
+/// Moves an open session to the runner `to`; none when it has to be looked at again, since its engine had ended or
 /// somebody else moved it first.
 ///
 /// What must be true before anything is stopped: the new runner answers, is ready and has the engine. What must be true
@@ -27,12 +26,12 @@ use crate::verbs::{VerbError, once_ready, runner_of};
 /// When the new runner cannot take it, the old one does not let it go, or the engine does not start.
 pub(super) async fn relocate(
     tools: &Tools,
-    (open, wish): (&Session, &StartWish),
+    (open, to): (&Session, &Id),
+    force: bool,
     actor: &Actor,
 ) -> Result<Option<Session>, VerbError> {
-    can_take(tools, wish).await?;
-    let Some(freed) = free(tools, open, wish.force).await? else { return Ok(None) };
-    let to = &wish.runner_id;
+    can_take(tools, (to, &open.engine)).await?;
+    let Some(freed) = free(tools, open, force).await? else { return Ok(None) };
     let entry = timeline::relocated((open, to), &freed, actor, tools.clock.now());
     let Some(row) = begin(tools, open, (to, &entry)).await? else { return Ok(None) };
     if let Freed::Stopped(ended) = &freed {
@@ -48,8 +47,7 @@ pub(super) async fn relocate(
 }
 
 /// Makes sure that the new runner could start the engine.
-async fn can_take(tools: &Tools, wish: &StartWish) -> Result<(), VerbError> {
-    let (runner, engine) = (&wish.runner_id, &wish.engine);
+async fn can_take(tools: &Tools, (runner, engine): (&Id, &String)) -> Result<(), VerbError> {
     let target = runner_of(tools, runner).await?;
     let health = once_ready(tools, &target, || tools.runners.health(&target)).await;
     let refused = |why: String| Err(VerbError::Runner(format!("nothing was moved: {why}")));

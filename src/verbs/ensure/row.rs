@@ -33,7 +33,7 @@ pub(super) fn check(wish: &StartWish, tools: &Tools) -> Result<(), VerbError> {
     if repo.split('/').any(|part| part == "..") {
         return invalid("repo must not contain \"..\": name the folder itself");
     }
-    if wish.force && !wish.moves {
+    if wish.force && wish.runner.is_none() {
         return invalid("force moves a session to another runner; name the runner");
     }
     wish.idle_after.map_or(Ok(()), |window| check_window(window, tools.config().policy.driver_stale_after.0))
@@ -53,11 +53,11 @@ fn check_window(window: Ms, driver_stale_after: Ms) -> Result<(), VerbError> {
     Ok(())
 }
 
-/// Makes the row of a new session, as it stands before its engine is started.
-pub(super) fn new(wish: &StartWish, now: UtcMs) -> Session {
+/// Makes the row of a new session on a runner, as it stands before its engine is started.
+pub(super) fn new((wish, runner): (&StartWish, &Id), now: UtcMs) -> Session {
     Session {
         id: Id::new(),
-        runner_id: wish.runner_id.clone(),
+        runner_id: runner.clone(),
         owner_id: Some(wish.owner.clone()),
         repo: wish.repo.clone(),
         engine: wish.engine.clone(),

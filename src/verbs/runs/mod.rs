@@ -156,7 +156,7 @@ fn how_it_stands(session: &Session) -> String {
 }
 
 async fn reread(tools: &Tools, run: &Run) -> Result<Run, VerbError> {
-    tools.store.find_run(&run.id).await?.ok_or_else(|| VerbError::NotFound(run.id.clone()))
+    tools.store.find_run(&run.id).await?.ok_or_else(|| VerbError::NoRun(run.id.clone()))
 }
 
 async fn session_of(tools: &Tools, run: &Run) -> Result<Session, VerbError> {

@@ -50,8 +50,38 @@ async fn an_open_session_is_found_where_it_is_without_naming_its_runner() {
     let wish = json!({"repo": "/src/app", "engine": "fake"});
     let first = host.post("/v1/sessions", wish.clone()).await.ok();
     host.world.enrol_url("second", "http://127.0.0.1:9").await;
-    let again = host.post("/v1/sessions", wish).await.ok();
-    assert_eq!((&again["opened"], &again["session"]["id"]), (&json!(false), &first["session"]["id"]));
+    for path in ["/v1/sessions", "/v1/runs"] {
+        let again = host.post(path, wish.clone()).await.ok();
+        assert_eq!((&again["opened"], &again["session"]["id"]), (&json!(false), &first["session"]["id"]), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn several_runners_of_which_none_is_here_are_listed_and_nothing_is_written() {
+    let host = Host::new().await;
+    let _runner = host.world.runner().await;
+    host.world.enrol_url("second", "http://127.0.0.1:9").await;
+    for path in ["/v1/sessions", "/v1/runs"] {
+        let answer = host.post(path, json!({"repo": "/src/app", "engine": "fake"})).await;
+        assert_eq!(answer.error(), (400, "invalid".to_owned()), "{path}");
+        assert_eq!(answer.json()["error"]["message"], "name the runner, one of mac-mini, second", "{path}");
+    }
+    assert_eq!(host.get("/v1/sessions?all=true").await.ok()["items"], json!([]));
+    for path in ["/v1/sessions", "/v1/runs"] {
+        let named = json!({"repo": format!("/src{path}"), "engine": "fake", "runner": "mac-mini"});
+        assert_eq!(host.post(path, named).await.ok()["session"]["runner_id"], "mac-mini", "{path}");
+    }
+}
+
+#[tokio::test]
+async fn the_runner_of_this_machine_is_meant_where_none_is_named() {
+    let host = Host::with(|config| config.runner.id = "mac-mini".parse().unwrap()).await;
+    let _runner = host.world.runner().await;
+    host.world.enrol_url("a-second", "http://127.0.0.1:9").await;
+    for path in ["/v1/sessions", "/v1/runs"] {
+        let opened = host.post(path, json!({"repo": format!("/src{path}"), "engine": "fake"})).await.ok();
+        assert_eq!((&opened["opened"], opened["session"]["runner_id"].as_str()), (&json!(true), Some("mac-mini")));
+    }
 }
 
 #[tokio::test]

@@ -96,16 +96,53 @@ async fn what_a_runner_does_not_take_is_no_use_and_says_why() {
         let host = Host::new().await;
         let runner = host.world.runner().await;
         let session = host.world.session("s", HOUR, |_| ()).await;
-        assert_eq!(host.post(&path, text.clone()).await.error(), (502, "runner".to_owned()), "{path}: not tracked");
+        assert_eq!(
+            host.post(&path, text.clone()).await.error(),
+            (404, "not_tracked".to_owned()),
+            "{path}: not tracked"
+        );
         assert!(host.world.read(&session).await.is_open(), "not_tracked on an owner's behalf never closes a row");
         runner.hold_engine(&session.id, 2, silent(HOUR));
-        assert_eq!(host.post(&path, text.clone()).await.error(), (409, "conflict".to_owned()), "{path}: generation");
+        assert_eq!(host.post(&path, text.clone()).await.error(), (409, "generation".to_owned()), "{path}: generation");
         runner.hold_engine(&session.id, 1, silent(HOUR));
         runner.script().end_by_itself(&session.id, "exited", &host.world.clock);
         assert_eq!(host.post(&path, text.clone()).await.error(), (410, "ended".to_owned()), "{path}: ended");
         let row = host.world.read(&session).await;
         assert_eq!((row.status, row.last_activity_at), (Status::Ended, session.last_activity_at), "{path}");
         assert_eq!(host.post(&path, text).await.error(), (410, "ended".to_owned()), "{path}: ended before");
+    }
+}
+
+#[tokio::test]
+async fn that_no_engine_or_another_start_is_held_is_one_answer_on_every_route_and_not_that_of_an_unknown_id() {
+    let host = Host::new().await;
+    let runner = host.world.runner().await;
+    let session = host.world.session("s", HOUR, |_| ()).await;
+    let unknown = host.get("/v1/sessions/unknown/capture").await;
+    for (status, code, holds) in [(404, "not_tracked", "no engine for"), (409, "generation", "another start of")] {
+        if status == 409 {
+            runner.hold_engine(&session.id, 2, silent(HOUR));
+        }
+        let told = host.get("/v1/sessions/s/capture").await;
+        assert_eq!(told.error(), (status, code.to_owned()));
+        let message = told.json()["error"]["message"].as_str().unwrap().to_owned();
+        assert!(message.starts_with(&format!("runner mac-mini holds {holds} session s; ")), "{message}");
+        assert_ne!(told.body, unknown.body, "one's own session is there");
+        for (path, body) in [
+            ("/v1/sessions/s/activity", json!({"kind": "capture"})),
+            ("/v1/sessions/s/messages", json!({"text": "x"})),
+            ("/v1/sessions/s/messages", json!({"text": "x", "wait": true})),
+            ("/v1/sessions/s/copilot", json!({"text": "x"})),
+            ("/v1/sessions/s/interrupt", json!({})),
+            ("/v1/sessions/s/clear", json!({})),
+            ("/v1/sessions/s/keep", json!({"for": "1h", "because": "a demo"})),
+            ("/v1/sessions/s/driver", json!({"driver": "ada"})),
+            ("/v1/runs", json!({"session_id": "s"})),
+        ] {
+            let answer = host.post(path, body).await;
+            assert_eq!((answer.status, &answer.body), (told.status, &told.body), "{path}");
+        }
+        assert_eq!(host.world.read(&session).await, session, "none of that is a use, and none closes the row");
     }
 }
 

@@ -177,6 +177,28 @@ fn bad_arguments_are_refused() {
 }
 
 #[test]
+fn a_start_without_a_runner_finds_an_open_session_takes_the_only_runner_or_lists_them() {
+    let mut house = House::new();
+    house.set("SEXTON_LIMITS__READY_WAIT", "1s");
+    let open = house.folder("open");
+    let line = import_line("s", 0, &json!({"owner_id": "ann", "repo": text(&open)}));
+    let file = house.write("sessions.jsonl", line);
+    house.done(&["sessions", "import", text(&file)]);
+    house.done(&["runners", "add", "mac", "http://127.0.0.1:9"]);
+    let found = house.json(&["start", "claude", "--repo", text(&open), "--json"]);
+    assert_eq!((&found["opened"], &found["session"]["id"]), (&json!(false), &json!("s")), "it is open on mac");
+
+    let fresh = house.folder("fresh");
+    let said = house.call(&["start", "claude", "--repo", text(&fresh)]);
+    assert!(said.code == 1 && said.err.contains("claude did not start on runner mac"), "{said:?}");
+    house.done(&["runners", "add", "pc", "http://127.0.0.1:9"]);
+    let why = house.refused(&["start", "claude", "--repo", text(&fresh)]);
+    assert_eq!(why, "name the runner, one of mac, pc");
+    let found = house.json(&["start", "claude", "--repo", text(&open), "--json"]);
+    assert_eq!(found["session"]["id"], "s", "it is open on mac still");
+}
+
+#[test]
 fn wishes_that_cannot_be_met_are_refused_in_one_line() {
     let house = House::new();
     let folder = house.folder("repo");

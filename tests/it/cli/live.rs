@@ -42,6 +42,19 @@ fn a_session_is_started_used_seen_kept_and_ended() {
 }
 
 #[test]
+fn a_session_may_be_started_with_a_window_of_its_own() {
+    let house = House::with_engines("6h");
+    let _runner = house.runner();
+    let repo = house.folder("repo");
+    let start =
+        |window: &str| house.call(&["start", "sample", "--repo", text(&repo), "--idle-after", window, "--json"]);
+    assert_eq!(start("soon").code, 2);
+    assert!(start("0s").err.contains("idle_after must be at least 1s"));
+    let opened: Value = serde_json::from_str(&start("2h").out).unwrap();
+    assert_eq!((&opened["opened"], &opened["session"]["idle_after_ms"]), (&json!(true), &json!(7_200_000)));
+}
+
+#[test]
 fn an_idle_session_is_reaped_a_busy_one_is_kept_and_both_say_why() {
     let house = House::with_engines("1s");
     let _runner = house.runner();

@@ -58,7 +58,7 @@ pub(crate) async fn a_message_is_refused_and_then_goes_on(runner: TestRunner, ap
     let world = worker(&runner).await;
     let (tools, actor) = (&world.tools, verbs::person(&world.tools, "me"));
     let repo = runner.home.path().display().to_string();
-    let wish = StartWish::new("me".to_owned(), repo, engine.to_owned(), id("runner-1"));
+    let wish = StartWish::new("me".to_owned(), repo, engine.to_owned());
     let session = verbs::start(tools, &wish, &actor).await.unwrap().session;
     verbs::send(tools, &session.id, &Message::new("@say the word is heron")).await.unwrap();
     let first = over((&runner, api), &session, "heron").await;

@@ -122,14 +122,14 @@ async fn after_the_stop_of_a_move_the_next_who_asks_moves_it() {
 
 #[tokio::test]
 async fn after_the_stop_of_a_move_and_a_pass_the_session_goes_on_instead_of_a_new_one() {
-    for wish in [wish(), wish_there()] {
+    for (wish, place) in [(wish(), "mac-mini"), (wish_there(), "pc")] {
         let world = World::new().await;
         let (old, _new) = (world.runner().await, second_runner(&world).await);
         let session = opened(&world, &old).await;
         dies_at(&world, wish_there(), (&old, Verb::End, When::Decided)).await;
         world.sweep().await;
         let again = ensure(&world, &wish).await.unwrap();
-        assert_eq!((again.opened, &again.session.id, &again.session.runner_id), (false, &session.id, &wish.runner_id));
+        assert_eq!((again.opened, &again.session.id, &again.session.runner_id), (false, &session.id, &id(place)));
         assert_eq!(again.session.engine_session_id.as_deref(), Some(CONVERSATION));
     }
 }

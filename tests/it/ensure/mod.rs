@@ -23,12 +23,12 @@ const REPO: &str = "/src/app";
 const CONVERSATION: &str = "c0ffee";
 
 fn wish() -> StartWish {
-    StartWish::new("me".to_owned(), REPO.to_owned(), "fake".to_owned(), id("mac-mini"))
+    StartWish::new("me".to_owned(), REPO.to_owned(), "fake".to_owned())
 }
 
 /// The wish for the session to be on the second runner.
 fn wish_there() -> StartWish {
-    StartWish { moves: true, runner_id: id("pc"), ..wish() }
+    StartWish { runner: Some(id("pc")), ..wish() }
 }
 
 async fn ensure(world: &World, wish: &StartWish) -> Result<Started, VerbError> {
@@ -43,9 +43,9 @@ async fn second_runner(world: &World) -> FakeRunner {
     runner
 }
 
-/// Opens a session by a start, with arguments and a conversation.
+/// Opens a session on the first runner by a start, with arguments and a conversation.
 async fn opened(world: &World, runner: &FakeRunner) -> Session {
-    let wish = StartWish { args: vec!["--fast".to_owned()], ..wish() };
+    let wish = StartWish { runner: Some(id("mac-mini")), args: vec!["--fast".to_owned()], ..wish() };
     let session = ensure(world, &wish).await.unwrap().session;
     talk(world, runner, &session).await
 }

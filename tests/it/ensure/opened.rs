@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 
 use crate::ensure::{REPO, ensure, entries, kinds, wish};
 use crate::support::fake_runner::{Answering, Raw, Verb, When};
-use crate::support::world::{World, id};
+use crate::support::world::{NOON, World, id};
 
 /// Asks so many times at once, and returns what each got.
 async fn at_once(world: &World, count: usize) -> Vec<Result<Started, VerbError>> {
@@ -54,7 +54,7 @@ async fn reused_is_not_opened_and_is_a_use_that_the_runner_hears_first() {
 }
 
 #[tokio::test]
-async fn a_lost_race_is_not_opened_and_waits_until_the_session_can_be_used() {
+async fn who_finds_somebody_elses_start_opens_nothing_and_waits_until_the_session_can_be_used() {
     let world = World::new().await;
     let runner = world.runner().await;
     let gate = runner.hold(Verb::Start, When::Arrived);
@@ -69,6 +69,42 @@ async fn a_lost_race_is_not_opened_and_waits_until_the_session_can_be_used() {
     assert!(first.opened && !second.opened);
     assert_eq!((&second.session.id, second.session.status), (&first.session.id, Status::Active));
     assert_eq!(runner.calls_of(Verb::Start).len(), 1);
+}
+
+/// A caller stands between its look, which found nothing open, and its insert, while another one opens the session: what
+/// asks the runner of an earlier session in that repo comes between the two.
+#[tokio::test]
+async fn a_lost_race_for_the_row_is_not_opened_and_gets_the_winners_session() {
+    let world = World::new().await;
+    let runner = world.runner().await;
+    let earlier = world
+        .session("earlier", 7 * HOUR, |row| {
+            (row.repo, row.engine) = (REPO.to_owned(), "fake".to_owned());
+            (row.status, row.end_reason) = (Status::Ended, Some("machine_gone".to_owned()));
+            row.ended_at = Some(NOON.minus(HOUR));
+        })
+        .await;
+    let gate = runner.hold(Verb::Touch, When::Arrived);
+    let (lost, won) = tokio::join!(async { ensure(&world, &wish()).await.unwrap() }, async {
+        gate.reached().await;
+        assert!(world.store().find_open_session(Some("me"), REPO).await.unwrap().is_none());
+        runner.unhook();
+        let won = ensure(&world, &wish()).await.unwrap();
+        gate.open();
+        won
+    });
+    assert_eq!((won.opened, lost.opened, lost.launched), (true, false, false));
+    assert_eq!((&lost.session.id, lost.session.status), (&won.session.id, Status::Active));
+    assert_eq!(runner.calls_of(Verb::Start).len(), 1);
+    let touched: Vec<_> = runner.calls_of(Verb::Touch).into_iter().filter_map(|call| call.session_id).collect();
+    assert_eq!(
+        touched,
+        [earlier.id.clone(), earlier.id, won.session.id.clone()],
+        "it looked again, and used what is there"
+    );
+    assert_eq!(kinds(&world, &won.session).await, [EntryKind::Started]);
+    let rows = world.store().list_sessions(&SessionFilter::default()).await.unwrap();
+    assert_eq!(rows.len(), 2, "the row that lost left nothing");
 }
 
 #[tokio::test]
@@ -198,7 +234,7 @@ async fn wishes_that_make_no_sense_are_refused_and_write_nothing() {
         let refused = ensure(&world, &bad).await;
         assert!(matches!(refused, Err(VerbError::Invalid(_))), "{bad:?}");
     }
-    let unknown = StartWish { runner_id: id("nowhere"), ..wish() };
+    let unknown = StartWish { runner: Some(id("nowhere")), ..wish() };
     assert!(matches!(ensure(&world, &unknown).await, Err(VerbError::Runner(_))));
     assert!(world.store().list_sessions(&SessionFilter::default()).await.unwrap().is_empty());
 }

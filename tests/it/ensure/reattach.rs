@@ -88,6 +88,6 @@ async fn another_start_of_the_session_on_its_runner_is_left_alone() {
     let runner = world.runner().await;
     let session = opened(&world, &runner).await;
     runner.script().engines.get_mut(&session.id).unwrap().generation = 5;
-    assert!(matches!(ensure(&world, &wish()).await, Err(VerbError::Conflict(_))));
+    assert!(matches!(ensure(&world, &wish()).await, Err(VerbError::Generation { .. })));
     assert_eq!(runner.calls_of(Verb::Start).len(), 1);
 }

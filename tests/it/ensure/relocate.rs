@@ -7,7 +7,9 @@ use sexton::session::{Session, Status};
 use sexton::time::{HOUR, MINUTE};
 use sexton::verbs::{StartWish, VerbError};
 
-use crate::ensure::{CONVERSATION, ensure, entries, kinds, lose, opened, second_runner, start_failed, wish_there};
+use crate::ensure::{
+    CONVERSATION, ensure, entries, kinds, lose, opened, second_runner, start_failed, wish, wish_there,
+};
 use crate::support::fake_runner::{Answering, FakeRunner, Raw, Verb, When};
 use crate::support::world::{World, id, silent};
 
@@ -55,7 +57,7 @@ async fn an_idle_one_is_stopped_there_and_started_here_and_not_opened() {
 #[tokio::test]
 async fn without_naming_a_runner_nothing_is_moved() {
     let (world, old, new, session) = stage().await;
-    let found = ensure(&world, &StartWish { moves: false, ..wish_there() }).await.unwrap();
+    let found = ensure(&world, &wish()).await.unwrap();
     assert!(!found.opened);
     stays(&world, (&old, &new), &session).await;
 }

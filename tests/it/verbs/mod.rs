@@ -1,3 +1,4 @@
 //! The verbs on a scripted runner.
 
+mod meanwhile;
 mod ready;

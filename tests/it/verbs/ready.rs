@@ -9,7 +9,7 @@ use crate::support::fake_runner::{Answering, Raw, Verb};
 use crate::support::world::{World, id};
 
 fn wish() -> StartWish {
-    StartWish::new("anna".to_owned(), "/src/app".to_owned(), "claude".to_owned(), id("mac-mini"))
+    StartWish::new("anna".to_owned(), "/src/app".to_owned(), "claude".to_owned())
 }
 
 /// The refusal of a runner that does not know its engines again yet.
