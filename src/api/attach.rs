@@ -18,15 +18,11 @@ use utoipa::IntoParams;
 use crate::api::activity;
 use crate::api::body::Query;
 use crate::api::error::{ApiError, ErrorCode};
-use crate::api::hosts::single;
 use crate::api::owned::Owned;
 use crate::api::state::Shared;
-use crate::attach::{Event, Follower, Seat};
-use crate::session::{ActivityKind, Id, Session};
-use crate::time::{MINUTE, Ms};
-
-/// How often an open stream at which somebody looks is a use.
-const LOOK_EVERY: Ms = MINUTE;
+use crate::api::stream::{LOOK_AGAIN, Permit, last_event};
+use crate::attach::{Event, Follower, Looking, Seat};
+use crate::session::{Id, Session};
 
 /// How a client follows.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -62,15 +58,15 @@ pub(super) async fn events(
 
 /// Answers with the events of a session that is the caller's.
 pub(super) async fn follow(api: Shared, session: Session, headers: &HeaderMap, how: How) -> Result<Response, ApiError> {
-    let cursor = last_event(headers)?.or(how.cursor);
+    let (permit, cursor) = (Permit::new(&api, headers), last_event(headers)?.or(how.cursor));
     let session = if how.looking && session.is_open() { look_first(&api, session).await? } else { session };
     let release_after = api.tools().config().server.release_after.0;
     let seat = how.client.map(|client| api.seats.take(&session, &client, release_after));
     let cursor = cursor.or(seat.as_ref().and_then(|seat| seat.cursor));
     let id = session.id.clone();
     let (live, follower) = Follower::begin(api.tools(), session, cursor).await?;
-    let looked_at = how.looking.then(|| api.tools().clock.elapsed());
-    let feed = Feed { api, id, follower, first: Some(Event::Live(Box::new(live))), seat, looked_at };
+    let looking = how.looking.then(|| Looking::begin(api.tools().clock.elapsed()));
+    let feed = Feed { api, id, permit, follower, first: Some(Event::Live(Box::new(live))), seat, looking };
     let events = stream::unfold(feed, |mut feed| async {
         let event = feed.next().await?;
         Some((Ok::<_, Infallible>(event), feed))
@@ -78,24 +74,9 @@ pub(super) async fn follow(api: Shared, session: Session, headers: &HeaderMap, h
     Ok(Sse::new(events).into_response())
 }
 
-/// Reads what a client that comes back by itself, as a browser's source of events does, says in a header.
-fn last_event(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
-    let name = header_name();
-    if !headers.contains_key(&name) {
-        return Ok(None);
-    }
-    let cursor = single(headers, &name).and_then(|id| id.trim().parse().ok());
-    let bad = || ApiError::new(ErrorCode::BadQuery, "Last-Event-ID is none of an event of this stream");
-    cursor.map(Some).ok_or_else(bad)
-}
-
-fn header_name() -> axum::http::HeaderName {
-    axum::http::HeaderName::from_static("last-event-id")
-}
-
 /// Records that somebody looks before anything is shown. That the engine is gone is no reason not to show its end.
 async fn look_first(api: &Shared, session: Session) -> Result<Session, ApiError> {
-    match activity::touch(api, &session, ActivityKind::Capture).await {
+    match activity::touch(api, &session, Looking::KIND).await {
         Ok(_) => Ok(session),
         Err(error) if error.code == ErrorCode::Store => Err(error),
         Err(_) => Ok(api.tools().store.find_session(&session.id).await?.unwrap_or(session)),
@@ -106,35 +87,25 @@ async fn look_first(api: &Shared, session: Session) -> Result<Session, ApiError>
 struct Feed {
     api: Shared,
     id: Id,
+    permit: Permit,
     follower: Follower,
     first: Option<Event>,
     seat: Option<Seat>,
-    /// When it last counted as a use; none when nobody looks.
-    looked_at: Option<Ms>,
+    /// None when nobody looks.
+    looking: Option<Looking>,
 }
 
 impl Feed {
     /// Returns what the client gets next; none when the stream is over: at the end, when the same client has come again,
-    /// and when the worker stops.
+    /// when its token does not hold any more, and when the worker stops.
     async fn next(&mut self) -> Option<sse::Event> {
         let event = match self.first.take() {
             Some(first) => first,
-            None => {
-                let (api, seat) = (&self.api, &self.seat);
-                let replaced = async {
-                    match seat {
-                        Some(seat) => seat.replaced.cancelled().await,
-                        None => std::future::pending().await,
-                    }
-                };
-                tokio::select! {
-                    biased;
-                    () = api.stopping.cancelled() => return None,
-                    () = replaced => return None,
-                    event = self.follower.next() => event?,
-                }
-            }
+            None => self.wait().await?,
         };
+        if !self.permit.holds().await {
+            return None;
+        }
         self.look();
         let shown = sse::Event::default().event(event.name());
         let Some(cursor) = event.cursor() else { return Some(shown.data(event.data())) };
@@ -144,19 +115,44 @@ impl Feed {
         Some(shown.id(cursor.to_string()).data(event.data()))
     }
 
+    /// Waits for what the session says; whoever may not listen any more is not kept waiting for it.
+    async fn wait(&mut self) -> Option<Event> {
+        let replaced = async {
+            match &self.seat {
+                Some(seat) => seat.replaced.cancelled().await,
+                None => std::future::pending().await,
+            }
+        };
+        let (permit, next) = (&mut self.permit, self.follower.next());
+        let refused = async {
+            loop {
+                tokio::time::sleep(LOOK_AGAIN).await;
+                if !permit.look().await {
+                    return;
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            () = self.api.stopping.cancelled() => None,
+            () = replaced => None,
+            () = refused => None,
+            event = next => event,
+        }
+    }
+
     /// Records that somebody still looks: the client has just taken what came before. Nobody waits for it.
     fn look(&mut self) {
         let now = self.api.tools().clock.elapsed();
-        if self.looked_at.is_none_or(|at| now - at < LOOK_EVERY) {
+        if !self.looking.as_mut().is_some_and(|looking| looking.is_due(now)) {
             return;
         }
-        self.looked_at = Some(now);
         let (api, id) = (self.api.clone(), self.id.clone());
         self.api.requests.spawn(async move {
             // Its generation may be another one by now, and it may have ended.
             let row = api.tools().store.find_session(&id).await;
             if let Some(session) = row.ok().flatten().filter(Session::is_open)
-                && let Err(error) = activity::touch(&api, &session, ActivityKind::Capture).await
+                && let Err(error) = activity::touch(&api, &session, Looking::KIND).await
             {
                 tracing::debug!(session_id = %id, error = error.message, "that somebody looks was not recorded");
             }

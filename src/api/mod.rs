@@ -34,6 +34,7 @@ mod say;
 mod serve;
 mod sessions;
 mod state;
+mod stream;
 mod sweeps;
 mod timeline;
 

@@ -14,7 +14,8 @@ use crate::protocol::{EventsRequest, HistoryRequest, LiveAnswer, LiveRequest};
 use crate::runner_client::{EventKind, EventStream, OutputReply, RunnerEvent, Target};
 use crate::session::{Id, Session, Status};
 use crate::tools::Tools;
-use crate::verbs::{VerbError, once_ready};
+use crate::verbs::{VerbError, once_ready, runner_of};
+use crate::verdict::Verdict;
 
 /// How long a runner that broke off is left alone, at first and at most.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
@@ -135,7 +136,7 @@ impl Follower {
 
     /// Returns whether nobody will tell the last words of a session that has ended.
     fn is_hopeless(&self, lost: Instant) -> bool {
-        let machine_gone = self.session.end_reason.as_deref() == Some("machine_gone");
+        let machine_gone = self.session.end_reason.as_deref() == Some(Verdict::MachineGone.as_str());
         machine_gone || clock::timer().duration_since(lost) >= LAST_WORDS
     }
 
@@ -149,7 +150,7 @@ impl Follower {
         if self.read_row().await {
             return self.begin_anew().await;
         }
-        let Some(target) = self.target().await.ok().flatten() else { return Call::Later };
+        let Ok(target) = self.target().await else { return Call::Later };
         let request = EventsRequest {
             session_id: self.session.id.clone(),
             cursor: self.cursor,
@@ -190,8 +191,8 @@ impl Follower {
         self.live().await.map_or(Call::Later, |live| Call::Event(Event::Live(Box::new(live))))
     }
 
-    async fn target(&self) -> Result<Option<Target>, VerbError> {
-        Ok(self.tools.store.find_runner(&self.session.runner_id).await?.as_ref().map(Target::from))
+    async fn target(&self) -> Result<Target, VerbError> {
+        runner_of(&self.tools, &self.session.runner_id).await
     }
 
     /// Asks where things stand, and takes over the cursor.
@@ -214,7 +215,11 @@ impl Follower {
         // Whoever has a cursor, or wants only what is left or what will come, goes on when the runner is there.
         let may_wait = self.cursor.is_some() || self.session.status != Status::Active;
         let refused = |why: String| if may_wait { Ok(None) } else { Err(VerbError::Runner(why)) };
-        let Some(target) = self.target().await? else { return refused(format!("runner {runner} is not enrolled")) };
+        let target = match self.target().await {
+            Ok(target) => target,
+            Err(VerbError::Runner(why)) => return refused(why),
+            Err(error) => return Err(error),
+        };
         let (session_id, owner_id) = (self.session.id.clone(), self.session.owner_id.clone());
         let (generation, textless) = (Some(self.session.generation), self.cursor.is_some());
         let request = LiveRequest { session_id, generation, textless, owner_id };
@@ -238,7 +243,11 @@ impl Follower {
         if self.session.status == Status::Starting {
             return Ok(None);
         }
-        let Some(target) = self.target().await? else { return Ok(None) };
+        let target = match self.target().await {
+            Ok(target) => target,
+            Err(VerbError::Runner(_)) => return Ok(None),
+            Err(error) => return Err(error),
+        };
         let (session_id, owner_id) = (self.session.id.clone(), self.session.owner_id.clone());
         let request = HistoryRequest { session_id, after: None, limit: None, tail: Some(1), owner_id };
         let Ok(OutputReply::There(page)) = self.tools.runners.history(&target, &request).await else { return Ok(None) };

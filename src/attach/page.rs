@@ -1,10 +1,10 @@
 //! A page of what a session's engine has said, from its runner.
 
 use crate::protocol::{HistoryAnswer, HistoryRequest};
-use crate::runner_client::{OutputReply, Target};
+use crate::runner_client::OutputReply;
 use crate::session::Session;
 use crate::tools::Tools;
-use crate::verbs::VerbError;
+use crate::verbs::{VerbError, runner_of};
 
 /// Which lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,16 +22,14 @@ pub enum Piece {
 /// fails.
 pub async fn page(tools: &Tools, session: &Session, piece: Piece) -> Result<Option<HistoryAnswer>, VerbError> {
     let runner = &session.runner_id;
-    let Some(row) = tools.store.find_runner(runner).await? else {
-        return Err(VerbError::Runner(format!("runner {runner} is not enrolled")));
-    };
+    let target = runner_of(tools, runner).await?;
     let (after, limit, tail) = match piece {
         Piece::After(after, limit) => (after, Some(limit), None),
         Piece::Newest(lines) => (None, None, Some(lines)),
     };
     let (session_id, owner_id) = (session.id.clone(), session.owner_id.clone());
     let request = HistoryRequest { session_id, after, limit, tail, owner_id };
-    match tools.runners.history(&Target::from(&row), &request).await {
+    match tools.runners.history(&target, &request).await {
         Ok(OutputReply::There(page)) => Ok(Some(page)),
         Ok(OutputReply::NotTracked | OutputReply::Ended { .. }) => Ok(None),
         Ok(OutputReply::BadCursor(why)) => Err(VerbError::Invalid(why)),

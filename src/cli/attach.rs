@@ -4,18 +4,14 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::activity::{Heard, touch_once};
-use crate::attach::{Event, Follower, Live};
+use crate::attach::{Event, Follower, Live, Looking};
 use crate::cli::args::AttachArgs;
 use crate::cli::output::{self, Outcome, escape};
 use crate::cli::signals;
 use crate::protocol::OutputLine;
-use crate::session::{ActivityKind, Session};
-use crate::time::{MINUTE, Ms};
+use crate::session::Session;
 use crate::tools::Tools;
 use crate::verbs::{self, VerbError};
-
-/// How often an attached terminal is a use.
-const LOOK_EVERY: Ms = MINUTE;
 
 /// Prints the text of the turn that runs, then each line as it comes, until the engine is gone or the person leaves.
 /// Somebody looks, so it is a use of the session for as long as it lasts; leaving only leaves.
@@ -29,15 +25,13 @@ pub(crate) async fn run(tools: &Tools, args: AttachArgs) -> anyhow::Result<Outco
     let session = tools.store.find_session(&args.id).await?.unwrap_or(session);
     let (live, mut follower) = Follower::begin(tools, session, None).await?;
     show(&Event::Live(Box::new(live)), args.json)?;
-    let mut looked_at = tools.clock.elapsed();
+    let mut looking = Looking::begin(tools.clock.elapsed());
     while let Some(event) = next(&mut follower, &left).await {
         show(&event, args.json)?;
-        let now = tools.clock.elapsed();
-        if now - looked_at >= LOOK_EVERY {
-            looked_at = now;
-            if let Some(session) = tools.store.find_session(&args.id).await? {
-                look(tools, &session).await?;
-            }
+        if looking.is_due(tools.clock.elapsed())
+            && let Some(session) = tools.store.find_session(&args.id).await?
+        {
+            look(tools, &session).await?;
         }
     }
     if left.is_cancelled() {
@@ -58,7 +52,7 @@ async fn next(follower: &mut Follower, left: &CancellationToken) -> Option<Event
 /// Records that somebody looks: runner first, then row. A session that has ended is only read.
 async fn look(tools: &Tools, session: &Session) -> Result<(), VerbError> {
     if session.is_open()
-        && let Heard::Ended(_) = touch_once(tools, session, ActivityKind::Capture).await?
+        && let Heard::Ended(_) = touch_once(tools, session, Looking::KIND).await?
     {
         verbs::close_if_ended(tools, session).await?;
     }

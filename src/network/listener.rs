@@ -24,15 +24,6 @@ const HANDSHAKES_MOST: usize = 512;
 /// A connection, in the clear or with TLS.
 pub type Stream = Either<TcpStream, Box<TlsStream<TcpStream>>>;
 
-/// Returns the connection beneath.
-#[must_use]
-pub fn tcp(stream: &Stream) -> &TcpStream {
-    match stream {
-        Either::Left(tcp) => tcp,
-        Either::Right(tls) => tls.get_ref().0,
-    }
-}
-
 /// A port that is listened on.
 pub struct Listener {
     tcp: TcpListener,

@@ -8,7 +8,7 @@ mod tls;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-pub use listener::{Listener, Stream, tcp};
+pub use listener::{Listener, Stream};
 pub use names::Names;
 pub use tls::{Tls, others_may_read};
 

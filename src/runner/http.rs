@@ -138,9 +138,10 @@ async fn events(
     headers: HeaderMap,
     Asked(mut request): Asked<EventsRequest>,
 ) -> Response {
-    // What comes back by itself, as a browser's source of events does, says so in a header.
-    let last = headers.get("Last-Event-ID").and_then(|id| id.to_str().ok()?.parse().ok());
-    request.cursor = last.or(request.cursor);
+    match last_event(&headers) {
+        Ok(last) => request.cursor = last.or(request.cursor),
+        Err(refusal) => return Refused(runner, refusal).into_response(),
+    }
     if let Err(refusal) = runner.knows_its_engines() {
         return Refused(runner, refusal).into_response();
     }
@@ -148,6 +149,16 @@ async fn events(
         Ok(stream) => stream.into_response(),
         Err(refusal) => Refused(runner, refusal).into_response(),
     }
+}
+
+/// Reads what a client that comes back by itself, as a browser's source of events does, says in a header. What cannot be
+/// understood is refused: it would be told everything once more.
+fn last_event(headers: &HeaderMap) -> Result<Option<u64>, Refusal> {
+    let mut values = headers.get_all("Last-Event-ID").iter();
+    let Some(first) = values.next() else { return Ok(None) };
+    let cursor = first.to_str().ok().and_then(|id| id.parse().ok()).filter(|_| values.next().is_none());
+    let bad = || Refusal::bad("Last-Event-ID must stand there once and be the id of an event");
+    cursor.map(Some).ok_or_else(bad)
 }
 
 async fn interrupt(State(runner): State<Runner>, Body(request): Body<SessionRequest>) -> Response {

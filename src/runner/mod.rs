@@ -56,8 +56,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use axum::serve::ListenerExt;
-use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -66,7 +64,7 @@ pub use error::OpenError;
 pub use settings::{CgroupChoice, EngineSpec, Settings, StreamLimits};
 pub use shim::wire::{Containment, StopGraces};
 
-use crate::network::{Listener, tcp};
+use crate::network::Listener;
 use crate::protocol::{Origin, PROTOCOL};
 use crate::runner::engine::{Engine, is_for};
 use crate::runner::heard::Heard;
@@ -205,6 +203,9 @@ impl Known {
 pub async fn serve(runner: Runner, listener: impl Into<Listener>, shutdown: CancellationToken) -> std::io::Result<()> {
     let listener: Listener = listener.into();
     let names = listener.names()?;
+    if let Err(error) = listener.let_go_after(runner.settings().streams.silent_most) {
+        tracing::warn!(%error, "clients that the network does not reach any more are given up late");
+    }
     let recovering = tokio::spawn({
         let (runner, shutdown) = (runner.clone(), shutdown.clone());
         async move { runner.recover(&shutdown).await }
@@ -214,8 +215,6 @@ pub async fn serve(runner: Runner, listener: impl Into<Listener>, shutdown: Canc
         async move { runner.watch(&shutdown).await }
     });
     let asked = shutdown.clone();
-    let most = runner.settings().streams.silent_most;
-    let listener = listener.tap_io(move |stream| bound_silence(tcp(stream), most));
     let server = axum::serve(listener, http::router(runner.clone(), names))
         .with_graceful_shutdown(async move { asked.cancelled().await })
         .into_future();
@@ -234,11 +233,4 @@ pub async fn serve(runner: Runner, listener: impl Into<Listener>, shutdown: Canc
         Ok(Ok(served)) => served,
         Ok(Err(_)) | Err(_) => Ok(()),
     }
-}
-
-/// Gives up a client that the network does not reach any more, such as a machine whose battery died.
-fn bound_silence(stream: &TcpStream, most: Duration) {
-    // Without it the kernel gives up as well, only much later.
-    let most = u32::try_from(most.as_millis()).unwrap_or(u32::MAX);
-    let _ = rustix::net::sockopt::set_tcp_user_timeout(stream, most);
 }

@@ -50,7 +50,7 @@ pub struct Queue {
     pub given_up: u64,
     /// When the oldest one that waits was queued.
     pub oldest: Option<UtcMs>,
-    /// What went wrong with one of them.
+    /// What went wrong the last time.
     pub last_error: Option<String>,
 }
 
@@ -76,11 +76,17 @@ pub(super) const GIVE_UP_OVERDUE: &str = "UPDATE deliveries
 pub(super) const RETRY_UNREACHED: &str = "UPDATE deliveries SET next_attempt_at = $2, unreached = 0
     WHERE webhook = $1 AND status = 'pending' AND next_attempt_at > $2 AND unreached = 1";
 
-/// $1 since when what was given up counts.
+/// $1 since when what was given up counts. The error is that of the newest attempt as far as their times tell: what waits
+/// failed before its next attempt by its own wait.
 pub(super) const COUNTS: &str = "SELECT webhook, count(CASE WHEN status = 'pending' THEN 1 END),
         count(CASE WHEN status = 'given_up' THEN 1 END), min(CASE WHEN status = 'pending' THEN created_at END),
-        max(last_error)
-    FROM deliveries WHERE status IN ('pending', 'given_up') AND (finished_at IS NULL OR finished_at >= $1) GROUP BY webhook ORDER BY webhook";
+        (SELECT newest.last_error FROM deliveries AS newest
+            WHERE newest.status IN ('pending', 'given_up') AND newest.webhook = counted.webhook
+                AND (newest.finished_at IS NULL OR newest.finished_at >= $1) AND newest.last_error IS NOT NULL
+            ORDER BY COALESCE(newest.finished_at, newest.next_attempt_at) DESC, newest.seq DESC LIMIT 1)
+    FROM deliveries AS counted
+    WHERE status IN ('pending', 'given_up') AND (finished_at IS NULL OR finished_at >= $1)
+    GROUP BY webhook ORDER BY webhook";
 
 #[derive(FromRow)]
 struct DueRow {

@@ -174,7 +174,8 @@ impl Line<'_> {
     }
 
     async fn send(&self, due: &Due, event: &Event) -> Result<(), Failure> {
-        let secret = Secret::read(&self.hook.secret_file).await.map_err(Failure::Unreachable)?;
+        let unsigned = |why| Failure::Unsigned(format!("nothing was sent, since it cannot be signed: {why}"));
+        let secret = Secret::read(&self.hook.secret_file).await.map_err(unsigned)?;
         let (id, seconds) = (due.id.as_str(), self.now().0.div_euclid(SECOND));
         let body = json!({
             "id": id, "type": event.entry.kind, "seq": event.seq, "at": event.entry.at,
@@ -188,7 +189,8 @@ impl Line<'_> {
     async fn failed(&self, due: &Due, failure: &Failure) -> Result<Outcome, StoreError> {
         let (why, now) = (failure.why(), self.now());
         let overdue = self.is_overdue(due.created_at, now);
-        let unreached = matches!(failure, Failure::Unreachable(_));
+        // What another message would not fare better with either, is due again once one gets through.
+        let unreached = matches!(failure, Failure::Unreachable(_) | Failure::Unsigned(_));
         if unreached && !self.down.swap(true, Ordering::Relaxed) {
             self.give_up_the_overdue(now, why).await?;
         }

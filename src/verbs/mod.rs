@@ -6,6 +6,7 @@
 mod drive;
 mod end;
 mod ended;
+mod ending;
 mod ensure;
 mod find;
 mod generating;
@@ -113,7 +114,10 @@ fn has_ended(session: &Session) -> VerbError {
 }
 
 /// Finds the runner of a session.
-async fn runner_of(tools: &Tools, runner: &Id) -> Result<Target, VerbError> {
+///
+/// # Errors
+/// [`VerbError::Runner`] when it is not enrolled, which says what to do; when the store fails.
+pub(crate) async fn runner_of(tools: &Tools, runner: &Id) -> Result<Target, VerbError> {
     let row = tools.store.find_runner(runner).await?;
     row.as_ref().map(Into::into).ok_or_else(|| {
         VerbError::Runner(format!("runner {runner} is not enrolled; `sexton runners add {runner} URL` enrols it"))

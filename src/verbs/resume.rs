@@ -1,13 +1,13 @@
 //! Taking up a session that has ended: its engine is started again with its context, and a message goes to it once.
 
 use crate::activity::{Heard, tell_runner};
-use crate::entry::EntryKind;
 use crate::protocol::{TrackedSession, TurnOutcome};
 use crate::runner_client::{NoAnswer, Observation, SessionReply, Target};
 use crate::session::{ActivityKind, Id, Session, Status};
-use crate::store::{Begun, EntryFilter, Reopened};
+use crate::store::{Begun, Reopened};
 use crate::timeline::{self, Actor};
 use crate::tools::Tools;
+use crate::verbs::ending::ending;
 use crate::verbs::ensure::{Settled, closed, has_moved_on, launch_or_close, reattach, settled};
 use crate::verbs::send::{Message, NotTaken, Sent, deliver, sent};
 use crate::verbs::{VerbError, close_if_ended, runner_of};
@@ -17,9 +17,6 @@ const LOOKS: u32 = 16;
 
 /// How often a message is given to a runner that did not say whether it took it.
 const ATTEMPTS: u32 = 3;
-
-/// How many of the newest entries are looked through for how a session ended.
-const NEWEST: u32 = 8;
 
 /// Makes sure that the engine of a session runs; an ended session is started again on its runner.
 ///
@@ -92,10 +89,7 @@ pub async fn farewell(tools: &Tools, id: &Id) -> Result<Farewell, VerbError> {
     let row = tools.store.find_session(id).await?.ok_or_else(|| VerbError::NotFound(id.clone()))?;
     let reason = row.end_reason.as_deref().unwrap_or("for an unknown reason");
     let when = row.ended_at.map(|at| format!(" at {at}")).unwrap_or_default();
-    let filter =
-        EntryFilter { session: Some(id.clone()), newest_first: true, limit: Some(NEWEST), ..EntryFilter::default() };
-    let entries = tools.store.list_timeline(&filter).await?;
-    let told = entries.into_iter().find(|entry| entry.kind == EntryKind::Ended);
+    let told = ending(tools, &row).await?;
     Ok(Farewell {
         how: format!("the session has ended ({reason}){when}"),
         story: told.map(|entry| entry.message),

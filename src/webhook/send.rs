@@ -20,20 +20,22 @@ pub struct Message<'a> {
     pub body: &'a [u8],
 }
 
-/// Why a receiver did not take a message. Each is one sentence that does not show the URL, which may hold a secret.
+/// Why a receiver did not get a message, or did not take it. Each is one sentence that does not show the URL, which may hold a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
     /// It answered something else than success.
     Refused(String),
     /// It could not be reached, or did not answer in time: another message would fare no better now.
     Unreachable(String),
+    /// It could not be signed, so nothing was sent: another message would fare no better now.
+    Unsigned(String),
 }
 
 impl Failure {
     /// Returns the sentence.
     #[must_use]
     pub fn why(&self) -> &str {
-        let (Self::Refused(why) | Self::Unreachable(why)) = self;
+        let (Self::Refused(why) | Self::Unreachable(why) | Self::Unsigned(why)) = self;
         why
     }
 }

@@ -30,7 +30,7 @@ impl Secret {
         let opened = opened.map_err(|error| refused(format!("cannot be opened ({error})")))?;
         let read = opened.take(LONGEST + 1).read_to_string(&mut text).await;
         let length = read.map_err(|error| refused(format!("cannot be read ({error})")))?;
-        if length > 4_096 {
+        if u64::try_from(length).is_ok_and(|length| length > LONGEST) {
             return Err(refused("is too long for one that holds a secret".to_owned()));
         }
         Self::parse(&text).map_err(|why| refused(why.to_owned()))

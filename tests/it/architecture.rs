@@ -77,7 +77,7 @@ const VERBS: &[&str] = &[
     "verdict",
 ];
 
-const ATTACH: &[&str] = &["clock", "protocol", "runner_client", "session", "time", "tools", "verbs"];
+const ATTACH: &[&str] = &["clock", "protocol", "runner_client", "session", "time", "tools", "verbs", "verdict"];
 
 const WORKER: &[&str] = &["activity", "report", "schedule", "session", "store", "sweep", "telemetry", "time", "tools"];
 

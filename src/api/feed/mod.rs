@@ -8,26 +8,24 @@
 mod head;
 mod reader;
 
-use std::sync::Arc;
-
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
-use futures_util::FutureExt;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use crate::api::access::{self, Caller};
+use crate::api::access::Caller;
 use crate::api::body::Query;
 use crate::api::error::{ApiError, ErrorCode};
 use crate::api::state::{Api, Shared};
+use crate::api::stream::{Permit, last_event};
 use crate::entry::EntryKind;
 use crate::session::Id;
 use crate::store::{EventFilter, SessionFilter};
 
 pub(super) use head::Feed;
 
-use reader::{Holds, Pace, Reader};
+use reader::{Pace, Reader};
 
 /// Which events, and from where on.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -56,6 +54,7 @@ pub(super) async fn listen(
     headers: HeaderMap,
     Query(wish): Query<Wish>,
 ) -> Result<Response, ApiError> {
+    let permit = Permit::new(&api, &headers);
     let cursor = cursor(&headers, wish.cursor.as_deref())?;
     let filter = filter(&api, caller, wish).await?;
     let store = api.tools().store.clone();
@@ -65,22 +64,18 @@ pub(super) async fn listen(
         return Err(ApiError::new(ErrorCode::BadQuery, message));
     }
     let (reader, feed) = (Reader::new(store, filter, cursor, head), api.feed.clone());
-    let holds: Holds = Box::new(move || still_holds(Arc::clone(&api), headers.clone()).boxed());
-    Ok(reader.stream(&feed, holds, Pace::default()).into_response())
+    Ok(reader.stream(&feed, permit, Pace::default()).into_response())
 }
 
-/// Returns whether the token that opened a stream still does; a store that fails takes nobody's right away.
-async fn still_holds(api: Shared, headers: HeaderMap) -> bool {
-    access::authenticate(&api, &headers).await.map_or_else(|error| error.code != ErrorCode::Unauthorised, |_| true)
-}
-
-/// Reads the cursor: whoever comes back by itself, as a browser's source of events does, says it in a header.
+/// Reads the cursor: the header goes before.
 fn cursor(headers: &HeaderMap, asked: Option<&str>) -> Result<Option<i64>, ApiError> {
-    let header = headers.get("last-event-id").map(|value| value.to_str().unwrap_or("?"));
-    let Some(text) = header.or(asked) else { return Ok(None) };
-    let number = text.parse().ok().filter(|cursor| *cursor >= 0);
     let bad = || ApiError::new(ErrorCode::BadQuery, "a cursor is the id of an event: a whole number");
-    number.map(Some).ok_or_else(bad)
+    let cursor = match (last_event(headers)?, asked) {
+        (Some(last), _) => last,
+        (None, Some(text)) => text.parse().map_err(|_| bad())?,
+        (None, None) => return Ok(None),
+    };
+    i64::try_from(cursor).map(Some).map_err(|_| bad())
 }
 
 /// Only the caller's own, or everybody's for who may see everything.

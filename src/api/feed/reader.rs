@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use axum::response::sse::{Event as Sent, Sse};
 use futures_util::Stream;
-use futures_util::future::BoxFuture;
 use serde_json::json;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{MissedTickBehavior, timeout};
 
 use crate::api::feed::Feed;
+use crate::api::stream::{LOOK_AGAIN, Permit};
 use crate::store::{EventFilter, Store};
 
 /// So many entries are looked at in one query, whoever they are about.
@@ -21,9 +21,6 @@ const BATCH: u32 = 100;
 
 /// So many events may wait for a listener.
 const AHEAD: usize = 16;
-
-/// Tells whether the listener still may listen.
-pub(super) type Holds = Box<dyn Fn() -> BoxFuture<'static, bool> + Send + Sync>;
 
 /// How patient a stream is.
 #[derive(Debug, Clone, Copy)]
@@ -36,7 +33,7 @@ pub(super) struct Pace {
 
 impl Default for Pace {
     fn default() -> Self {
-        Self { ping: Duration::from_secs(20), patience: Duration::from_secs(60) }
+        Self { ping: LOOK_AGAIN, patience: Duration::from_secs(60) }
     }
 }
 
@@ -60,12 +57,12 @@ impl Reader {
     pub(super) fn stream(
         self,
         feed: &Feed,
-        holds: Holds,
+        permit: Permit,
         pace: Pace,
     ) -> Sse<impl Stream<Item = Result<Sent, Infallible>> + use<>> {
         let (to, from) = mpsc::channel(AHEAD);
         let (head, ending) = (feed.listen(&self.store), feed.ending());
-        let mut line = Line { reader: self, head, to: to.clone(), holds, pace };
+        let mut line = Line { reader: self, head, to: to.clone(), permit, pace };
         tokio::spawn(async move {
             tokio::select! {
                 () = ending.cancelled() => {}
@@ -85,7 +82,7 @@ struct Line {
     reader: Reader,
     head: watch::Receiver<i64>,
     to: mpsc::Sender<Sent>,
-    holds: Holds,
+    permit: Permit,
     pace: Pace,
 }
 
@@ -103,7 +100,7 @@ impl Line {
             tokio::select! {
                 changed = self.head.changed() => changed.ok()?,
                 _ = pings.tick() => {
-                    if !(self.holds)().await {
+                    if !self.permit.look().await {
                         return None;
                     }
                     // Its id moves the cursor past what is not for this listener.
@@ -134,6 +131,9 @@ impl Line {
             let events = self.read(events)?;
             let is_all = events.len() < BATCH as usize;
             for event in events {
+                if !self.permit.holds().await {
+                    return None;
+                }
                 self.tell(event.entry.kind.as_str(), event.seq, &event).await?;
                 self.reader.cursor = event.seq;
             }
@@ -211,15 +211,11 @@ mod tests {
         let (to, mut from) = mpsc::channel(1);
         let pace = Pace { ping: Duration::from_millis(1), patience: Duration::from_millis(20) };
         let reader = Reader::new(store.clone(), EventFilter::default(), None, 0);
-        let mut line = Line { reader, head: feed.listen(&store), to, holds: holding(true), pace };
+        let mut line = Line { reader, head: feed.listen(&store), to, permit: Permit::of(true), pace };
         assert_eq!(line.follow().await, None);
         drop(line);
         assert!(from.recv().await.is_some());
         assert!(from.recv().await.is_none(), "no more was kept for it");
-    }
-
-    fn holding(holds: bool) -> Holds {
-        Box::new(move || Box::pin(async move { holds }))
     }
 
     #[tokio::test]
@@ -228,7 +224,7 @@ mod tests {
         let (store, feed) = (store(&folder).await, Feed::default());
         let pace = Pace { ping: Duration::from_millis(1), patience: Duration::from_secs(10) };
         let reader = Reader::new(store, EventFilter::default(), None, 0);
-        let answer = axum::response::IntoResponse::into_response(reader.stream(&feed, holding(false), pace));
+        let answer = axum::response::IntoResponse::into_response(reader.stream(&feed, Permit::of(false), pace));
         let mut body = answer.into_body().into_data_stream();
         assert!(body.next().await.is_some());
         assert!(body.next().await.is_none(), "nothing comes behind its beginning");
@@ -240,7 +236,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (store, feed) = (store(&folder).await, Feed::default());
         let reader = Reader::new(store, EventFilter::default(), None, 0);
-        let answer = axum::response::IntoResponse::into_response(reader.stream(&feed, holding(true), Pace::default()));
+        let answer =
+            axum::response::IntoResponse::into_response(reader.stream(&feed, Permit::of(true), Pace::default()));
         let mut body = answer.into_body().into_data_stream();
         let first = body.next().await.unwrap().unwrap();
         assert!(std::str::from_utf8(&first).unwrap().starts_with("event: ready\nid: 0\n"), "{first:?}");

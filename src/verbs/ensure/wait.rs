@@ -2,20 +2,16 @@
 
 use std::time::Duration;
 
-use crate::entry::EntryKind;
 use crate::session::{Session, Status};
-use crate::store::EntryFilter;
 use crate::time::Ms;
 use crate::tools::Tools;
 use crate::verbs::VerbError;
+use crate::verbs::ending::ending;
 use crate::verbs::ensure::launch::not_started;
 use crate::verdict::Verdict;
 
 /// How long a row is left alone between two looks at it, in milliseconds.
 const PAUSE: Ms = 50;
-
-/// How many of the newest entries are looked through for the reason of a failed start.
-const NEWEST: u32 = 8;
 
 /// What became of a row in `starting`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,14 +56,7 @@ pub(in crate::verbs) async fn settled(tools: &Tools, starting: &Session) -> Resu
 
 /// Returns why the engine of a row that was closed as `start_failed` did not start.
 async fn why(tools: &Tools, row: &Session) -> Result<String, VerbError> {
-    let filter = EntryFilter {
-        session: Some(row.id.clone()),
-        newest_first: true,
-        limit: Some(NEWEST),
-        ..EntryFilter::default()
-    };
-    let entries = tools.store.list_timeline(&filter).await?;
-    let ended = entries.into_iter().find(|entry| entry.kind == EntryKind::Ended && entry.generation == row.generation);
-    let told = ended.map(|entry| entry.evidence["detail"].as_str().map_or(entry.message, str::to_owned));
+    let told =
+        ending(tools, row).await?.map(|entry| entry.evidence["detail"].as_str().map_or(entry.message, str::to_owned));
     Ok(told.unwrap_or_else(|| "no reason is known".to_owned()))
 }

@@ -6,27 +6,21 @@ use axum::body::BodyDataStream;
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 use sexton::session::{ActivityKind, Runner, Session};
-use sexton::time::{HOUR, MINUTE};
+use sexton::time::{HOUR, MINUTE, SECOND};
+use sexton::token;
 use tower::ServiceExt;
 
 use crate::api::{Ask, Host, ME, make_token};
 use crate::support::runner::TestRunner;
+use crate::support::sse::{Got, Parser};
 use crate::support::world::id;
 
 const TURN: &str = r#"{"type":"turn_started"}"#;
 
-/// An event as a client gets it.
-#[derive(Debug, Clone, PartialEq)]
-struct Got {
-    name: String,
-    id: Option<u64>,
-    data: Value,
-}
-
 /// An open stream; dropping it drops the connection.
 struct Listening {
     body: BodyDataStream,
-    rest: Vec<u8>,
+    parser: Parser,
 }
 
 impl Listening {
@@ -43,12 +37,11 @@ impl Listening {
 
     async fn read(&mut self) -> Option<Got> {
         loop {
-            if let Some(end) = self.rest.windows(2).position(|two| two == b"\n\n") {
-                let block: Vec<u8> = self.rest.drain(..end + 2).collect();
-                return Some(parsed(std::str::from_utf8(&block).unwrap()));
+            if let Some(got) = self.parser.take() {
+                return Some(got);
             }
             let chunk = self.body.next().await?.ok()?;
-            self.rest.extend_from_slice(&chunk);
+            self.parser.push(&chunk);
         }
     }
 
@@ -63,12 +56,6 @@ impl Listening {
         assert_eq!((got.name.as_str(), got.data["cursor"].as_u64()), ("live", got.id), "{got:?}");
         got
     }
-}
-
-fn parsed(block: &str) -> Got {
-    let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
-    let data = serde_json::from_str(field("data").unwrap()).unwrap();
-    Got { name: field("event").unwrap().to_owned(), id: field("id").map(|id| id.parse().unwrap()), data }
 }
 
 /// A worker with a runner, and one session of mine whose engine says what it is told.
@@ -99,10 +86,14 @@ impl Stage {
     }
 
     async fn open(&self, ask: Ask) -> Listening {
-        let response = self.host.router.clone().oneshot(ask.token(&self.host.token).request()).await.unwrap();
+        self.open_with(ask, &self.host.token).await
+    }
+
+    async fn open_with(&self, ask: Ask, token: &str) -> Listening {
+        let response = self.host.router.clone().oneshot(ask.token(token).request()).await.unwrap();
         assert_eq!(response.status(), 200);
         assert_eq!(response.headers()["content-type"], "text/event-stream");
-        Listening { body: response.into_body().into_data_stream(), rest: Vec::new() }
+        Listening { body: response.into_body().into_data_stream(), parser: Parser::default() }
     }
 
     async fn say(&self, text: &str) {
@@ -186,6 +177,29 @@ async fn a_stream_begins_live_without_old_messages_and_goes_on_from_any_cursor()
         (Some(8), &json!(false)),
         "until the runner says that nothing is there"
     );
+    stage.runner.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_revoked_token_hears_nothing_more_once_it_is_looked_up_again() {
+    let stage = Stage::new().await;
+    let (world, path) = (&stage.host.world, "/v1/sessions/s1/events");
+    let (row, secret) = token::create(ME, &"read".parse().unwrap(), world.now()).unwrap();
+    world.store().insert_token(&row).await.unwrap();
+    let mut revoked = stage.open_with(Ask::new("GET", path), secret.expose()).await;
+    let mut kept = stage.listen("").await;
+    revoked.live().await;
+    kept.live().await;
+    world.clock.advance(20 * SECOND);
+    stage.say("one").await;
+    assert_eq!((revoked.line().await, kept.line().await), ("one".to_owned(), "one".to_owned()), "it was looked up");
+    assert!(world.store().revoke_token(&row.id, world.now()).await.unwrap());
+    world.clock.advance(20 * SECOND - 1);
+    stage.say("two").await;
+    assert_eq!((revoked.line().await, kept.line().await), ("two".to_owned(), "two".to_owned()));
+    world.clock.advance(1);
+    stage.say("three").await;
+    assert_eq!((revoked.next().await, kept.line().await), (None, "three".to_owned()));
     stage.runner.stop().await;
 }
 

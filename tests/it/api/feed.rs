@@ -1,6 +1,5 @@
 //! The stream of events: nothing lost and nothing twice, whatever drops in between, and nobody else's.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use axum::Router;
@@ -13,7 +12,8 @@ use sexton::report::{PartName, Trigger};
 use sexton::session::Session;
 use sexton::store::{Keep, Protected, Store};
 use sexton::sweep::Request;
-use sexton::time::{HOUR, MINUTE, UtcMs};
+use sexton::time::{HOUR, MINUTE, SECOND, UtcMs};
+use sexton::token;
 use sexton::tools::Tools;
 use sexton::worker::Worker;
 use sqlx::{Connection, SqliteConnection};
@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
 use crate::api::{Ask, Host, ME, make_token, quiet};
+use crate::support::sse::Parser;
 use crate::support::world::{World, store_url};
 
 /// One event as it came.
@@ -35,8 +36,7 @@ struct Heard {
 /// Somebody who listens; dropping it hangs up.
 struct Listener {
     body: BodyDataStream,
-    text: String,
-    heard: VecDeque<Heard>,
+    parser: Parser,
 }
 
 impl Listener {
@@ -44,7 +44,7 @@ impl Listener {
         let response = router.clone().oneshot(ask.request()).await.unwrap();
         assert_eq!(response.status(), 200);
         assert_eq!(response.headers()["content-type"], "text/event-stream");
-        Self { body: response.into_body().into_data_stream(), text: String::new(), heard: VecDeque::new() }
+        Self { body: response.into_body().into_data_stream(), parser: Parser::default() }
     }
 
     async fn at(host: &Host, query: &str) -> Self {
@@ -59,28 +59,13 @@ impl Listener {
 
     async fn read(&mut self) -> Option<Heard> {
         loop {
-            if let Some(heard) = self.heard.pop_front() {
-                return Some(heard);
+            if let Some(got) = self.parser.take() {
+                let id = i64::try_from(got.id.unwrap()).unwrap();
+                return Some(Heard { kind: got.name, id, data: got.data });
             }
             let chunk = self.body.next().await?.unwrap();
-            self.text.push_str(std::str::from_utf8(&chunk).unwrap());
-            while let Some(end) = self.text.find("\n\n") {
-                let block: String = self.text.drain(..end + 2).collect();
-                let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
-                if !field("event: ").is_empty() {
-                    self.heard.push_back(Heard {
-                        kind: field("event: ").to_owned(),
-                        id: field("id: ").parse().unwrap(),
-                        data: serde_json::from_str(field("data: ")).unwrap(),
-                    });
-                }
-            }
+            self.parser.push(&chunk);
         }
-    }
-
-    /// Returns whether nothing comes for longer than the head is looked for.
-    async fn is_quiet(&mut self) -> bool {
-        tokio::time::timeout(Duration::from_millis(1_200), self.read()).await.is_err()
     }
 }
 
@@ -179,8 +164,9 @@ async fn another_owner_hears_nothing_and_who_sees_everything_hears_all() {
     for listener in [&mut admin, &mut ann, &mut me] {
         assert_eq!(listener.next().await.unwrap().kind, "ready");
     }
+    let mut rows = Vec::new();
     for (name, owner) in [("mine", Some(ME)), ("anns", Some("ann")), ("legacy", None)] {
-        world.session(name, 0, |row| row.owner_id = owner.map(str::to_owned)).await;
+        rows.push(world.session(name, 0, |row| row.owner_id = owner.map(str::to_owned)).await);
     }
     let about = |heard: Heard| heard.data["session"]["id"].as_str().unwrap().to_owned();
     assert_eq!(about(ann.next().await.unwrap()), "anns");
@@ -190,7 +176,14 @@ async fn another_owner_hears_nothing_and_who_sees_everything_hears_all() {
     for name in ["mine", "anns", "legacy"] {
         assert_eq!(about(admin.next().await.unwrap()), name);
     }
-    assert!(ann.is_quiet().await && me.is_quiet().await);
+    // What comes next is the next of their own: nothing of somebody else's came in between.
+    for (name, owner) in [("anns-next", "ann"), ("my-next", ME)] {
+        world.session(name, 0, |row| row.owner_id = Some(owner.to_owned())).await;
+    }
+    assert_eq!(
+        (about(ann.next().await.unwrap()), about(me.next().await.unwrap())),
+        ("anns-next".to_owned(), "my-next".to_owned())
+    );
 
     // A session of hers is to others as if it were none.
     let foreign = host.ask(ask(&mine, "?session_id=anns")).await;
@@ -198,7 +191,27 @@ async fn another_owner_hears_nothing_and_who_sees_everything_hears_all() {
     assert_eq!(foreign.error(), (404, "not_found".to_owned()));
     let mut one = Listener::open(&host.router, ask(&host.token, "?session_id=anns&cursor=0")).await;
     assert_eq!(about(one.next().await.unwrap()), "anns");
-    assert!(one.is_quiet().await);
+    happen(world.store(), &rows[0], world.now(), "of another").await;
+    happen(world.store(), &rows[1], world.now(), "of this one").await;
+    assert_eq!(one.next().await.unwrap().data["entry"]["message"], "of this one");
+}
+
+#[tokio::test]
+async fn a_revoked_token_hears_nothing_more_once_it_is_looked_up_again() {
+    let host = Host::new().await;
+    let (world, store) = (&host.world, host.world.store());
+    let session = world.session("s", 0, |_| ()).await;
+    let (row, secret) = token::create(ME, &"read".parse().unwrap(), world.now()).unwrap();
+    store.insert_token(&row).await.unwrap();
+    let mut listener = Listener::open(&host.router, ask(secret.expose(), "")).await;
+    assert_eq!(listener.next().await.unwrap().kind, "ready");
+    assert!(store.revoke_token(&row.id, world.now()).await.unwrap());
+    world.clock.advance(20 * SECOND - 1);
+    happen(store, &session, world.now(), "one").await;
+    assert_eq!(listener.next().await.unwrap().data["entry"]["message"], "one");
+    world.clock.advance(1);
+    happen(store, &session, world.now(), "two").await;
+    assert_eq!(listener.next().await, None);
 }
 
 #[tokio::test]

@@ -2,22 +2,13 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
-
 use crate::attach::station::Station;
-
-/// One event.
-#[derive(Debug, Clone)]
-pub(crate) struct Got {
-    pub(crate) name: String,
-    pub(crate) id: Option<u64>,
-    pub(crate) data: Value,
-}
+use crate::support::sse::{Got, Parser};
 
 /// An open stream; dropping it drops the connection.
 pub(crate) struct Listening {
     response: reqwest::Response,
-    rest: Vec<u8>,
+    parser: Parser,
 }
 
 impl Station {
@@ -36,7 +27,7 @@ impl Station {
                 request = request.header("Last-Event-ID", last);
             }
             match request.send().await {
-                Ok(response) if response.status() == 200 => return Listening { response, rest: Vec::new() },
+                Ok(response) if response.status() == 200 => return Listening { response, parser: Parser::default() },
                 Ok(_) | Err(_) => tokio::time::sleep(Duration::from_millis(25)).await,
             }
         }
@@ -58,18 +49,11 @@ impl Listening {
 
     async fn read(&mut self) -> Option<Got> {
         loop {
-            if let Some(end) = self.rest.windows(2).position(|two| two == b"\n\n") {
-                let block: Vec<u8> = self.rest.drain(..end + 2).collect();
-                return Some(parsed(std::str::from_utf8(&block).unwrap()));
+            if let Some(got) = self.parser.take() {
+                return Some(got);
             }
             let chunk = self.response.chunk().await.ok()??;
-            self.rest.extend_from_slice(&chunk);
+            self.parser.push(&chunk);
         }
     }
-}
-
-fn parsed(block: &str) -> Got {
-    let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
-    let data = serde_json::from_str(field("data").unwrap()).unwrap();
-    Got { name: field("event").unwrap().to_owned(), id: field("id").map(|id| id.parse().unwrap()), data }
 }

@@ -131,6 +131,29 @@ async fn every_line_comes_exactly_as_it_was() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_header_of_who_comes_back_wins_and_nonsense_in_it_is_refused() {
+    let runner = TestRunner::start().await;
+    runner.script("s1", "echo one; echo two; exit").await;
+    let whole = runner.listen("s1", "").await.rest().await;
+    assert_eq!(lines(&whole), ["one", "two"]);
+    let ask = |values: &[&str]| {
+        let path = "/coding/events?session_id=s1&cursor=0";
+        let request = runner.request(reqwest::Method::GET, path).bearer_auth(SECRET);
+        values.iter().fold(request, |request, value| request.header("Last-Event-ID", *value)).send()
+    };
+    let rest = ask(&["4"]).await.unwrap().text().await.unwrap();
+    assert!(rest.contains("two") && !rest.contains("one"), "{rest}");
+    for nonsense in [&["x"][..], &[""], &["-1"], &["4", "4"], &["4", "x"]] {
+        let refused = ask(nonsense).await.unwrap();
+        assert_eq!(refused.status(), 400, "{nonsense:?}");
+        let answer: Value = refused.json().await.unwrap();
+        assert_eq!(answer["outcome"], "bad_request");
+        assert!(answer["message"].as_str().unwrap().contains("Last-Event-ID"), "{answer}");
+    }
+    runner.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_silent_engines_listener_hears_a_ping() {
     let usual = StreamLimits::default();
     assert_eq!((usual.ping_every, usual.silent_most), (Duration::from_secs(20), Duration::from_secs(60)));

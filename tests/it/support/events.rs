@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::support::runner::{SECRET, TestRunner};
+use crate::support::sse::{Got, Parser};
 
 /// One event.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,7 +18,7 @@ pub(crate) struct Told {
 /// A stream of them; dropping it drops the connection.
 pub(crate) struct Events {
     response: reqwest::Response,
-    rest: Vec<u8>,
+    parser: Parser,
 }
 
 impl TestRunner {
@@ -25,7 +26,7 @@ impl TestRunner {
     pub(crate) async fn listen(&self, id: &str, query: &str) -> Events {
         let response = self.ask_for_events(id, query).await;
         assert_eq!(response.status(), 200);
-        Events { response, rest: Vec::new() }
+        Events { response, parser: Parser::default() }
     }
 
     pub(crate) async fn ask_for_events(&self, id: &str, query: &str) -> reqwest::Response {
@@ -43,12 +44,11 @@ impl Events {
 
     async fn read(&mut self) -> Option<Told> {
         loop {
-            if let Some(end) = self.rest.windows(2).position(|two| two == b"\n\n") {
-                let block: Vec<u8> = self.rest.drain(..end + 2).collect();
-                return Some(parsed(std::str::from_utf8(&block).unwrap()));
+            if let Some(got) = self.parser.take() {
+                return Some(told(got));
             }
             let chunk = self.response.chunk().await.ok()??;
-            self.rest.extend_from_slice(&chunk);
+            self.parser.push(&chunk);
         }
     }
 
@@ -70,11 +70,6 @@ impl Events {
     }
 }
 
-fn parsed(block: &str) -> Told {
-    let field = |name: &str| {
-        let found = block.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-        found.map(str::trim_start).unwrap_or_default()
-    };
-    let data = serde_json::from_str(field("data")).unwrap();
-    Told { kind: field("event").to_owned(), cursor: field("id").parse().unwrap_or(0), data }
+fn told(got: Got) -> Told {
+    Told { kind: got.name, cursor: got.id.unwrap_or(0), data: got.data }
 }

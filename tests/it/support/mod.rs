@@ -9,5 +9,6 @@ pub(crate) mod processes;
 pub(crate) mod receiver;
 pub(crate) mod rows;
 pub(crate) mod runner;
+pub(crate) mod sse;
 pub(crate) mod stream;
 pub(crate) mod world;

@@ -311,7 +311,27 @@ async fn without_its_secret_nothing_is_sent_and_all_of_it_waits() {
     assert_eq!(report.part(PartName::Deliveries).examined, 1);
     assert!(receiver.got().is_empty());
     let pending = deliveries(&world, DeliveryStatus::Pending).await;
-    assert!(pending.len() == 2 && pending.iter().any(|one| one.last_error.is_some()), "{pending:?}");
+    assert_eq!(pending.len(), 2);
+    let why: Vec<&str> = pending.iter().filter_map(|one| one.last_error.as_deref()).collect();
+    assert!(
+        why.len() == 1
+            && why[0].starts_with("nothing was sent, since it cannot be signed: its secret file /no/such/secret"),
+        "{why:?}"
+    );
+}
+
+#[tokio::test]
+async fn what_is_shown_of_a_queue_is_its_newest_error() {
+    let receiver = Receiver::start().await;
+    let world = world(&receiver, |_| ()).await;
+    let error = async || world.store().delivery_queues(world.now()).await.unwrap().remove(0).last_error.unwrap();
+    for (name, status) in [("a", 500), ("b", 503), ("c", 404)] {
+        world.session(name, 0, |_| ()).await;
+        receiver.set(Mood::Says(status));
+        world.sweep().await;
+        assert_eq!(error().await, format!("the receiver answered {status}"));
+        world.clock.advance(SECOND);
+    }
 }
 
 #[tokio::test]
