@@ -58,7 +58,7 @@ impl Place {
             Self::Session(id) => session.id == *id,
             Self::Repo { repo, engine, runner } => {
                 let there = runner.as_ref().is_none_or(|runner| session.runner_id == *runner);
-                session.repo == *repo && session.engine == *engine && there
+                session.repo == verbs::tidy_repo(repo) && session.engine == *engine && there
             }
         }
     }

@@ -57,7 +57,7 @@ pub(super) async fn list(
     let limit = page::size(which.limit)?;
     let mut filter = SessionFilter {
         open_only: !which.all && which.status.is_none(),
-        repo: which.repo,
+        repo: which.repo.as_deref().map(verbs::tidy_repo),
         engine: which.engine,
         runner: which.runner,
         status: which.status,

@@ -22,7 +22,7 @@ mod send;
 pub use drive::{Driving, claim, driving, release};
 pub use end::end;
 pub use ended::close_if_ended;
-pub use ensure::{StartWish, Started, start};
+pub use ensure::{StartWish, Started, start, tidy_repo};
 pub use find::find_by_engine_id;
 pub use generating::{Generating, generating};
 pub use keep::{keep, keep_own};

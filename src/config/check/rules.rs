@@ -100,7 +100,7 @@ mod tests {
             (|rule| rule.repo = Some(Pattern::new("~/src/**").unwrap()), "policy.rule \"x\".repo (\"~/src/**\")"),
             (|rule| rule.repo = Some(Pattern::new("src/*").unwrap()), "policy.rule \"x\".repo (\"src/*\")"),
             (|rule| rule.repo = Some(Pattern::new("/src/").unwrap()), "policy.rule \"x\".repo (\"/src/\")"),
-        ] as [(fn(&mut Rule), &str); 12]
+        ] as [(fn(&mut Rule), &str); 13]
         {
             let mut rule = Rule { name: "x".to_owned(), ..Rule::default() };
             change(&mut rule);

@@ -2,9 +2,10 @@
 
 use crate::policy::engine::{EngineSays, may_stop};
 use crate::protocol::tracked::TrackedSet;
-use crate::protocol::{Because, EndMode, EndRequest, Ended, StopLimits};
+use crate::protocol::{Because, EndMode, EndRequest, Ended, EngineState, StopLimits, Told, TrackedSession};
 use crate::runner_client::{Observation, StopAnswer, StopCall, Target};
 use crate::session::Session;
+use crate::time::{MINUTE, Ms, SECOND};
 use crate::timeline::{Freed, RELOCATED, in_the_way};
 use crate::tools::Tools;
 use crate::verbs::{VerbError, close_if_ended};
@@ -14,9 +15,11 @@ use crate::verdict::Verdict;
 /// by itself, and its row is closed.
 ///
 /// What must be true for the stop: the runner answered just now, with the engine of this very generation, which neither
-/// works nor waits nor is in a state that cannot be told, however long it has been silent; and its runner checks all that
-/// again under its own lock, with no silence asked for: a turn that begins in the same moment makes it refuse. A runner
-/// that checks no conditions is not asked. What is left undone without `force` leaves the row as it is.
+/// works nor waits nor is in a state that cannot be told, however long it has been silent; nothing has used it for a while
+/// ([`settled_for`]), so that no message is on its way to it; its conversation has an id with which it can go on elsewhere,
+/// which stands in the row before the engine is stopped; and its runner checks all that again under its own lock: a turn
+/// that begins in the same moment makes it refuse. A runner that checks no conditions is not asked. What is left undone
+/// without `force` leaves the row as it is.
 ///
 /// # Errors
 /// When the engine is in use, its runner refuses, has not finished, or is out of reach and `force` is not said.
@@ -32,29 +35,58 @@ pub(super) async fn free(tools: &Tools, open: &Session, force: bool) -> Result<O
     let fits = |ended: &&Ended| ended.session_id == open.id && ended.generation == open.generation;
     if let Some(ended) = set.ended.iter().find(fits) {
         if ended.reason == RELOCATED {
+            note(tools, open, ended.engine_session_id.as_deref()).await?;
             return Ok(Some(Freed::Stopped(Box::new(ended.clone()))));
         }
         close_if_ended(tools, open).await?;
         return Ok(None);
     }
-    if !held_idle(open, &set)? {
-        return Ok(Some(Freed::NotHeld));
+    let Some(engine) = held_idle(open, &set)? else { return Ok(Some(Freed::NotHeld)) };
+    note(tools, open, engine.engine_session_id.as_deref()).await?;
+    if engine.engine_session_id.is_none() && open.engine_session_id.is_none() && !force {
+        return Err(stays(
+            open,
+            "it told no id of its conversation and would begin a fresh one there; `force` moves it all the same",
+        ));
     }
+    let quiet = settled_for(&engine.state);
     let target = target.seen(&set);
     if !target.speaks_protocol {
         return Err(stays(open, "it does not check whether a turn is running before it stops an engine"));
     }
-    stop(tools, (open, &target), set.stamp, force).await
+    let freed = stop(tools, (open, &target), (set.stamp, quiet), force).await?;
+    if let Some(Freed::Stopped(ended)) = &freed {
+        // What it called its conversation last is what it can be continued with.
+        note(tools, open, ended.engine_session_id.as_deref()).await?;
+    }
+    Ok(freed)
 }
 
-/// Returns whether the runner holds the engine of this generation, doing nothing; false when it holds none.
-fn held_idle(open: &Session, set: &TrackedSet) -> Result<bool, VerbError> {
-    let Some(engine) = set.tracked.iter().find(|engine| engine.session_id == open.id) else { return Ok(false) };
+/// Writes the engine's own id of its conversation into the row, where it is known.
+async fn note(tools: &Tools, open: &Session, own: Option<&str>) -> Result<(), VerbError> {
+    if let Some(own) = own {
+        tools
+            .store
+            .note_engine_ids(&open.runner_id, &[(open.id.clone(), Some(open.generation), own.to_owned())])
+            .await?;
+    }
+    Ok(())
+}
+
+/// For how long nothing may have used an engine that is to be moved: a message that its runner took has begun a turn by
+/// then. One that does not tell its turns may work for longer without a word.
+fn settled_for(engine: &EngineState) -> Ms {
+    if engine.generating == Told::Silent { MINUTE } else { 5 * SECOND }
+}
+
+/// Returns the engine of this generation if the runner holds it, doing nothing; none when it holds none.
+fn held_idle<'a>(open: &Session, set: &'a TrackedSet) -> Result<Option<&'a TrackedSession>, VerbError> {
+    let Some(engine) = set.tracked.iter().find(|engine| engine.session_id == open.id) else { return Ok(None) };
     if engine.generation.is_some_and(|own| own != open.generation) {
         return Err(stays(open, &in_the_way(Because::Generation, None)));
     }
-    match may_stop(&engine.state, &StopLimits::only_if_doing_nothing(0)) {
-        EngineSays::MayStop(Verdict::Idle) => Ok(true),
+    match may_stop(&engine.state, &StopLimits::only_if_doing_nothing(settled_for(&engine.state))) {
+        EngineSays::MayStop(Verdict::Idle) => Ok(Some(engine)),
         // A turn that its runner calls stalled, without saying for how long, is a turn all the same.
         EngineSays::MayStop(_) => Err(stays(open, &in_the_way(Because::Generating, None))),
         EngineSays::Protected { because, .. } => Err(stays(open, &in_the_way(because, engine.state.idle_ms.value()))),
@@ -65,14 +97,14 @@ fn held_idle(open: &Session, set: &TrackedSet) -> Result<bool, VerbError> {
 async fn stop(
     tools: &Tools,
     (open, target): (&Session, &Target),
-    stamp: Option<String>,
+    (stamp, quiet): (Option<String>, Ms),
     force: bool,
 ) -> Result<Option<Freed>, VerbError> {
     let request = EndRequest {
         session_id: open.id.clone(),
         generation: open.generation,
         mode: EndMode::IfIdle,
-        limits: Some(StopLimits::only_if_doing_nothing(0)),
+        limits: Some(StopLimits::only_if_doing_nothing(quiet)),
         stamp,
         reason: RELOCATED.to_owned(),
         sweep_id: None,

@@ -11,6 +11,7 @@ use crate::session::{Session, Status};
 use crate::store::{Close, Closed, Guard};
 use crate::timeline::{self, Actor};
 use crate::tools::Tools;
+use crate::verbs::ensure::reattach::holds_none;
 use crate::verbs::lease::environment;
 use crate::verbs::{VerbError, close_if_ended, find_open, once_ready, runner_of};
 use crate::verdict::Verdict;
@@ -103,14 +104,15 @@ async fn ask(tools: &Tools, session: &Session) -> Result<Said, VerbError> {
             Said::CertainlyNot(message)
         }
         Ok(SessionReply::Unsupported) => Said::CertainlyNot("it cannot start engines".to_owned()),
-        // Somebody else's session or conversation: nothing of it was told, and nothing done.
-        Ok(SessionReply::NotTracked) => {
+        // Somebody else's session or conversation: nothing of it was told, and nothing done; unless it is this one's own
+        // engine that the runner takes for somebody else's.
+        Ok(SessionReply::NotTracked) if holds_none(tools, session).await.unwrap_or(false) => {
             Said::CertainlyNot("it knows no such session or conversation of this owner".to_owned())
         }
         Err(NoAnswer::Unconnected(why) | NoAnswer::Unauthorised(why)) => Said::CertainlyNot(why),
         Ok(SessionReply::Ended { reason }) => Said::HasEnded(reason),
         Ok(SessionReply::Generation { highest: Some(highest) }) => Said::KnowsHigher(highest),
-        Ok(SessionReply::Refused { .. } | SessionReply::Generation { highest: None })
+        Ok(SessionReply::Refused { .. } | SessionReply::NotTracked | SessionReply::Generation { highest: None })
         | Err(NoAnswer::Unanswered(_) | NoAnswer::Unknown(_) | NoAnswer::Unrecognised(_)) => Said::Unclear,
     })
 }

@@ -14,7 +14,9 @@ mod row;
 mod stranded;
 mod wait;
 
-pub(super) use launch::launch_or_close;
+pub use row::tidy_repo;
+
+use launch::launch_or_close;
 pub(super) use reattach::reattach;
 pub(super) use wait::{Settled, settled};
 
@@ -91,6 +93,7 @@ impl Started {
 /// the engine runs: then the next passes settle it), somebody else's start does not end in time, or the store fails.
 pub async fn start(tools: &Tools, wish: &StartWish, actor: &Actor) -> Result<Started, VerbError> {
     row::check(wish, tools)?;
+    let wish = &StartWish { repo: row::tidy_repo(&wish.repo), ..wish.clone() };
     for _ in 0..LOOKS {
         let looked = match tools.store.find_open_session(Some(&wish.owner), &wish.repo).await? {
             Some(open) => take(tools, (&open, wish), actor).await?,

@@ -32,6 +32,9 @@ pub(super) async fn relocate(
 ) -> Result<Option<Session>, VerbError> {
     can_take(tools, (to, &open.engine)).await?;
     let Some(freed) = free(tools, open, force).await? else { return Ok(None) };
+    // Freeing it may have noted the id of its conversation.
+    let read = tools.store.find_session(&open.id).await?;
+    let open = read.as_ref().filter(|row| row.generation == open.generation && row.is_open()).unwrap_or(open);
     let entry = timeline::relocated((open, to), &freed, actor, tools.clock.now());
     let Some(row) = begin(tools, open, (to, &entry)).await? else { return Ok(None) };
     if let Freed::Stopped(ended) = &freed {

@@ -14,7 +14,8 @@ const LONGEST_WINDOW: Ms = 10 * 365 * 24 * HOUR;
 
 /// Writes the path of a repo in the one way in which rows have it: without empty and "." parts, and no slash at its end.
 /// What links point to only the runner's machine knows.
-pub(super) fn tidy(repo: &str) -> String {
+#[must_use]
+pub fn tidy_repo(repo: &str) -> String {
     if !repo.starts_with('/') {
         return repo.to_owned();
     }
