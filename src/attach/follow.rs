@@ -166,7 +166,7 @@ impl Follower {
             // It is a cursor of another engine, so nothing goes on from there.
             Ok(OutputReply::BadCursor(_)) => self.begin_anew().await,
             Ok(OutputReply::NotTracked | OutputReply::Ended { .. } | OutputReply::Unsupported) => Call::Nothing,
-            Ok(OutputReply::Refused { outcome: why, .. }) => self.not_yet(&why),
+            Ok(OutputReply::Refused { message: why, .. }) => self.not_yet(&why),
             Err(why) => self.not_yet(&why.to_string()),
         }
     }

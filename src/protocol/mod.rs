@@ -5,6 +5,7 @@
 
 mod ended;
 mod engine_state;
+mod failure;
 mod output;
 mod stop;
 pub mod tracked;
@@ -13,11 +14,12 @@ mod verbs;
 
 pub use ended::{Ended, EngineExit, ResumeCommand, StopStage};
 pub use engine_state::{EngineState, Told, TrackedSession};
+pub use failure::{Failure, FailureOutcome};
 pub use output::{Gap, HistoryAnswer, HistoryRequest, LiveAnswer, LiveRequest, OutputLine};
 pub use stop::{Because, EndAnswer, EndMode, EndOutcome, EndRequest, StopLimits};
 pub use verbs::{
-    EventsRequest, Failure, FindAnswer, FindRequest, ForgetRequest, Health, ListRequest, MessageRequest, Origin,
-    SessionAnswer, SessionRequest, StartRequest, TouchOutcome, TouchRequest, TurnOutcome,
+    EventsRequest, FindAnswer, FindRequest, ForgetRequest, Health, ListRequest, MessageRequest, Origin, SessionAnswer,
+    SessionRequest, StartRequest, TouchOutcome, TouchRequest, TurnOutcome,
 };
 
 /// The version of the protocol that this build speaks.

@@ -1,4 +1,4 @@
-//! The remaining bodies of `/coding`: who answers, start, message, touch, forget, health, failure.
+//! The remaining bodies of `/coding`: who answers, start, message, touch, forget, health.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -244,31 +244,4 @@ pub struct ForgetRequest {
     pub session_id: Id,
     /// Which start of the session.
     pub generation: i64,
-}
-
-/// Any refusal of a runner but that of `end`: 4xx and 5xx, and 410 with the reason of the end.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failure {
-    /// Who answers.
-    #[serde(flatten)]
-    pub origin: Origin,
-    /// The session asked about, when the request named one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub session_id: Option<Id>,
-    /// Which start of the session.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub generation: Option<i64>,
-    /// `ended`, `not_tracked`, `generation`, `unknown_engine`, `start_failed`, `in_use`, `unsupported`, `bad_request`, `unauthorised`, `not_ready`, `busy`, `internal`.
-    pub outcome: String,
-    /// One sentence for a person.
-    pub message: String,
-    /// With `generation`: the highest generation the runner knows of.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub highest_generation: Option<i64>,
-    /// With `ended`: why.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// With `unknown_engine`: those it has.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub engines: Vec<String>,
 }

@@ -10,6 +10,7 @@ use axum::response::{IntoResponse, Response};
 use subtle::ConstantTimeEq;
 
 use crate::network::Names;
+use crate::protocol::FailureOutcome;
 use crate::runner::Runner;
 use crate::runner::http::Refused;
 use crate::runner::refusal::Refusal;
@@ -34,7 +35,7 @@ async fn checked(runner: &Runner, names: &Names, headers: &HeaderMap) -> Result<
 
 /// A page in a browser can be made to ask any address, but not under a name of the runner's, nor without its origin.
 fn check_host(names: &Names, headers: &HeaderMap) -> Result<(), Refusal> {
-    let refused = |message| Err(Refusal::new(StatusCode::FORBIDDEN, "bad_request", message));
+    let refused = |message| Err(Refusal::new(StatusCode::FORBIDDEN, FailureOutcome::BadRequest, message));
     if headers.contains_key(ORIGIN) {
         return refused("a runner answers no browser");
     }
@@ -60,7 +61,7 @@ fn is_loopback(host: &str) -> bool {
 fn check_token(path: &Path, secret: &str, headers: &HeaderMap) -> Result<(), Refusal> {
     if secret.is_empty() {
         let message = format!("the runner's secret {} is not there or empty", path.display());
-        return Err(Refusal::new(StatusCode::UNAUTHORIZED, "unauthorised", message));
+        return Err(Refusal::new(StatusCode::UNAUTHORIZED, FailureOutcome::Unauthorised, message));
     }
     let shown = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let (scheme, token) = shown.split_once(' ').unwrap_or_default();
@@ -68,7 +69,7 @@ fn check_token(path: &Path, secret: &str, headers: &HeaderMap) -> Result<(), Ref
     if scheme.eq_ignore_ascii_case("bearer") && same {
         return Ok(());
     }
-    Err(Refusal::new(StatusCode::UNAUTHORIZED, "unauthorised", "the token is missing or wrong"))
+    Err(Refusal::new(StatusCode::UNAUTHORIZED, FailureOutcome::Unauthorised, "the token is missing or wrong"))
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use axum::response::sse::{Event, Sse};
 use futures_util::Stream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-use crate::protocol::{Ended, EventsRequest, Gap, OutputLine};
+use crate::protocol::{Ended, EventsRequest, FailureOutcome, Gap, OutputLine};
 use crate::runner::engine::{Engine, is_for};
 use crate::runner::listeners::Subscription;
 use crate::runner::output::{self, Cutter, Line, Piece};
@@ -115,7 +115,7 @@ impl Runner {
             return self.at_a_line(id, (folder, cursor)).await;
         }
         let message = format!("the cursor {cursor} lies behind the end of the output, which is {head}");
-        let refusal = Refusal::new(StatusCode::RANGE_NOT_SATISFIABLE, "bad_request", message);
+        let refusal = Refusal::new(StatusCode::RANGE_NOT_SATISFIABLE, FailureOutcome::BadRequest, message);
         Err(refusal.about(source.id(), source.generation()))
     }
 

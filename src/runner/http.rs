@@ -15,8 +15,8 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::network::Names;
 use crate::protocol::{
-    EndOutcome, EndRequest, EventsRequest, FindRequest, ForgetRequest, HistoryRequest, ListRequest, LiveRequest,
-    MessageRequest, SessionRequest, StartRequest, TouchRequest, path,
+    EndOutcome, EndRequest, EventsRequest, FailureOutcome, FindRequest, ForgetRequest, HistoryRequest, ListRequest,
+    LiveRequest, MessageRequest, SessionRequest, StartRequest, TouchRequest, path,
 };
 use crate::runner::refusal::Refusal;
 use crate::runner::{Runner, auth};
@@ -98,7 +98,7 @@ impl Runner {
 }
 
 fn unreadable(error: &BytesRejection) -> Refusal {
-    Refusal::new(error.status(), "bad_request", format!("the body cannot be read: {error}"))
+    Refusal::new(error.status(), FailureOutcome::BadRequest, format!("the body cannot be read: {error}"))
 }
 
 async fn health(State(runner): State<Runner>) -> Response {
@@ -223,11 +223,14 @@ fn answered<T: serde::Serialize>(runner: Runner, result: Result<T, Refusal>) -> 
 }
 
 async fn no_route(State(runner): State<Runner>) -> Refused {
-    Refused(runner, Refusal::new(StatusCode::NOT_FOUND, "bad_request", "there is no such route"))
+    Refused(runner, Refusal::new(StatusCode::NOT_FOUND, FailureOutcome::BadRequest, "there is no such route"))
 }
 
 async fn no_method(State(runner): State<Runner>) -> Refused {
-    Refused(runner, Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "bad_request", "the route has no such method"))
+    Refused(
+        runner,
+        Refusal::new(StatusCode::METHOD_NOT_ALLOWED, FailureOutcome::BadRequest, "the route has no such method"),
+    )
 }
 
 #[cfg(test)]

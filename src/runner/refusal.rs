@@ -2,7 +2,7 @@
 
 use axum::http::StatusCode;
 
-use crate::protocol::{Failure, Origin};
+use crate::protocol::{Failure, FailureOutcome, Origin};
 use crate::session::Id;
 
 /// A request that was not granted.
@@ -10,8 +10,8 @@ use crate::session::Id;
 pub(crate) struct Refusal {
     /// The status of the answer.
     pub(crate) status: StatusCode,
-    /// One of the words of [`Failure::outcome`].
-    pub(crate) outcome: &'static str,
+    /// What it says.
+    pub(crate) outcome: FailureOutcome,
     /// One sentence for a person.
     pub(crate) message: String,
     /// The session asked about, and which start of it.
@@ -27,7 +27,7 @@ pub(crate) struct Refusal {
 impl Refusal {
     /// Makes a refusal that is about no session in particular.
     #[must_use]
-    pub(crate) fn new(status: StatusCode, outcome: &'static str, message: impl Into<String>) -> Self {
+    pub(crate) fn new(status: StatusCode, outcome: FailureOutcome, message: impl Into<String>) -> Self {
         let (about, highest_generation, reason) = (None, None, None);
         Self { status, outcome, message: message.into(), about, highest_generation, reason, engines: Vec::new() }
     }
@@ -35,39 +35,39 @@ impl Refusal {
     /// The request makes no sense.
     #[must_use]
     pub(crate) fn bad(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, "bad_request", message)
+        Self::new(StatusCode::BAD_REQUEST, FailureOutcome::BadRequest, message)
     }
 
     /// Something on the runner's side failed.
     #[must_use]
     pub(crate) fn internal(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, FailureOutcome::Internal, message)
     }
 
     /// The runner does not know its engines yet, or is leaving.
     #[must_use]
     pub(crate) fn not_ready(message: &str) -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "not_ready", message)
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, FailureOutcome::NotReady, message)
     }
 
-    /// It could not be done in time.
+    /// It could not be done in time; it may have been begun.
     #[must_use]
     pub(crate) fn busy(id: &Id, generation: i64, message: impl Into<String>) -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message).about(id, generation)
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, FailureOutcome::Busy, message).about(id, generation)
     }
 
     /// There is no such engine, and no record of one.
     #[must_use]
     pub(crate) fn not_tracked(id: &Id, generation: i64) -> Self {
         let message = format!("this runner has no engine for the session {id}");
-        Self::new(StatusCode::NOT_FOUND, "not_tracked", message).about(id, generation)
+        Self::new(StatusCode::NOT_FOUND, FailureOutcome::NotTracked, message).about(id, generation)
     }
 
     /// The engine is gone, or on its way out.
     #[must_use]
     pub(crate) fn ended(id: &Id, generation: i64, reason: &str) -> Self {
         let message = format!("the engine of the session {id} has ended ({reason})");
-        let refusal = Self::new(StatusCode::GONE, "ended", message).about(id, generation);
+        let refusal = Self::new(StatusCode::GONE, FailureOutcome::Ended, message).about(id, generation);
         Self { reason: Some(reason.to_owned()), ..refusal }
     }
 
@@ -75,7 +75,7 @@ impl Refusal {
     #[must_use]
     pub(crate) fn generation(id: &Id, generation: i64, highest: i64) -> Self {
         let message = format!("the session {id} is known up to its generation {highest}, and {generation} was named");
-        let refusal = Self::new(StatusCode::CONFLICT, "generation", message).about(id, generation);
+        let refusal = Self::new(StatusCode::CONFLICT, FailureOutcome::Generation, message).about(id, generation);
         Self { highest_generation: Some(highest), ..refusal }
     }
 
@@ -93,7 +93,7 @@ impl Refusal {
             origin,
             session_id,
             generation,
-            outcome: self.outcome.to_owned(),
+            outcome: self.outcome.to_string(),
             message: self.message,
             highest_generation: self.highest_generation,
             reason: self.reason,

@@ -8,7 +8,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::oneshot;
 use tokio::sync::watch;
 
-use crate::protocol::{MessageRequest, SessionAnswer, SessionRequest, TurnOutcome};
+use crate::protocol::{FailureOutcome, MessageRequest, SessionAnswer, SessionRequest, TurnOutcome};
 use crate::runner::Runner;
 use crate::runner::engine::{Engine, Errand};
 use crate::runner::refusal::Refusal;
@@ -121,7 +121,9 @@ impl Runner {
             Ok(Ok(Some(result))) => understood(&session, result, named).await?,
             Ok(Ok(None)) => {
                 let message = format!("the engine {:?} cannot begin a fresh conversation", session.engine_name);
-                return Err(Refusal::new(StatusCode::CONFLICT, "unsupported", message).about(named.0, named.1));
+                return Err(
+                    Refusal::new(StatusCode::CONFLICT, FailureOutcome::Unsupported, message).about(named.0, named.1)
+                );
             }
             Ok(Err(_)) => return Err(broken(&session, named.0, named.1).await),
             Err(_) => return Err(Refusal::busy(named.0, named.1, "the engine does not read its input")),

@@ -7,8 +7,8 @@ use axum::http::StatusCode;
 use serde::Serialize;
 
 use crate::protocol::{
-    Ended, FindAnswer, FindRequest, ForgetRequest, Health, ListRequest, Origin, SessionAnswer, TouchOutcome,
-    TouchRequest, TrackedSession,
+    Ended, FailureOutcome, FindAnswer, FindRequest, ForgetRequest, Health, ListRequest, Origin, SessionAnswer,
+    TouchOutcome, TouchRequest, TrackedSession,
 };
 use crate::runner::engine::{Engine, Facts, is_for};
 use crate::runner::records::{self, Record};
@@ -85,7 +85,7 @@ impl Runner {
         drop(known);
         let Some((session_id, generation, tracked)) = found else {
             let message = "this runner knows no session of that engine session id";
-            return Err(Refusal::new(StatusCode::NOT_FOUND, "not_tracked", message));
+            return Err(Refusal::new(StatusCode::NOT_FOUND, FailureOutcome::NotTracked, message));
         };
         let (origin, engine_session_id) = (self.origin(), request.engine_session_id.clone());
         Ok(FindAnswer { origin, session_id, generation, engine_session_id, tracked })

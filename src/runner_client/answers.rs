@@ -1,7 +1,7 @@
 //! What a runner's answers may be taken for.
 
 use crate::protocol::tracked::{Reading, TrackedSet};
-use crate::protocol::{Because, Ended, TrackedSession};
+use crate::protocol::{Because, Ended, FailureOutcome, TrackedSession};
 use crate::time::Ms;
 
 /// Why there is no answer that may be believed. Each reason is one sentence for a person.
@@ -146,8 +146,8 @@ pub enum SessionReply {
     },
     /// Any other refusal: `unknown_engine`, `start_failed`, `not_ready`, `busy`, …
     Refused {
-        /// The runner's word.
-        outcome: String,
+        /// What it says; none for a word that this version does not know.
+        outcome: Option<FailureOutcome>,
         /// Its sentence for a person.
         message: String,
     },
@@ -171,8 +171,8 @@ pub enum OutputReply<T> {
     BadCursor(String),
     /// Any other refusal: `not_ready`, `busy`, …
     Refused {
-        /// The runner's word.
-        outcome: String,
+        /// What it says; none for a word that this version does not know.
+        outcome: Option<FailureOutcome>,
         /// Its sentence for a person.
         message: String,
     },

@@ -2,7 +2,7 @@
 
 use serde::de::DeserializeOwned;
 
-use crate::protocol::{Failure, HistoryAnswer, LiveAnswer, Origin};
+use crate::protocol::{Failure, FailureOutcome, HistoryAnswer, LiveAnswer, Origin};
 use crate::runner_client::exchange::Reply;
 use crate::runner_client::{NoAnswer, OutputReply, Target};
 use crate::session::Id;
@@ -53,13 +53,14 @@ pub(super) fn refused<T>(reply: &Reply, target: &Target, id: &Id) -> Result<Outp
     if failure.session_id.is_some() && !named {
         return Err(NoAnswer::Unrecognised("the answer speaks of another session".to_owned()));
     }
-    match (reply.status, failure.outcome.as_str(), failure.reason) {
-        (410, "ended", Some(reason)) if named => Ok(OutputReply::Ended { reason }),
-        (404, "not_tracked", _) if named && failure.origin.ready => Ok(OutputReply::NotTracked),
-        (404, "bad_request", _) => Ok(OutputReply::Unsupported),
-        (400 | 416, "bad_request", _) if named => Ok(OutputReply::BadCursor(failure.message)),
-        (410, "ended", _) | (404, "not_tracked", _) => Err(reply.odd()),
-        _ => Ok(OutputReply::Refused { outcome: failure.outcome, message: failure.message }),
+    let outcome = failure.known_outcome();
+    match (reply.status, outcome, failure.reason) {
+        (410, Some(FailureOutcome::Ended), Some(reason)) if named => Ok(OutputReply::Ended { reason }),
+        (404, Some(FailureOutcome::NotTracked), _) if named && failure.origin.ready => Ok(OutputReply::NotTracked),
+        (404, Some(FailureOutcome::BadRequest), _) => Ok(OutputReply::Unsupported),
+        (400 | 416, Some(FailureOutcome::BadRequest), _) if named => Ok(OutputReply::BadCursor(failure.message)),
+        (410, Some(FailureOutcome::Ended), _) | (404, Some(FailureOutcome::NotTracked), _) => Err(reply.odd()),
+        _ => Ok(OutputReply::Refused { outcome, message: failure.message }),
     }
 }
 

@@ -3,7 +3,7 @@
 //! `ended` and `not_tracked` let a row be closed, so both need an answer of a runner that speaks the protocol and names
 //! this session. A bare 404 of a foreign runner is a route that it does not have, never a session that it does not know.
 
-use crate::protocol::{Failure, FindAnswer, Health, SessionAnswer, TouchOutcome, TurnOutcome};
+use crate::protocol::{Failure, FailureOutcome, FindAnswer, Health, SessionAnswer, TouchOutcome, TurnOutcome};
 use crate::runner_client::exchange::Reply;
 use crate::runner_client::foreign::Remarks;
 use crate::runner_client::{NoAnswer, SessionReply, Target};
@@ -65,7 +65,11 @@ pub(super) fn read_find(
         404 => {
             let failure: Failure = serde_json::from_slice(&reply.body).map_err(|_| reply.odd())?;
             target.check(&failure.origin)?;
-            if failure.outcome == "not_tracked" && failure.origin.ready { Ok(None) } else { Err(reply.odd()) }
+            if failure.known_outcome() == Some(FailureOutcome::NotTracked) && failure.origin.ready {
+                Ok(None)
+            } else {
+                Err(reply.odd())
+            }
         }
         _ => Err(reply.odd()),
     }
@@ -92,17 +96,22 @@ fn failure(reply: &Reply, target: &Target, about: About<'_>) -> Result<SessionRe
         return Err(NoAnswer::Unrecognised("the answer speaks of another session".to_owned()));
     }
     let this_start = named && failure.generation == Some(about.generation);
-    match (reply.status, failure.outcome.as_str(), failure.reason) {
-        (410, "ended", Some(reason)) if this_start && !reason.trim().is_empty() => Ok(SessionReply::Ended { reason }),
+    let outcome = failure.known_outcome();
+    match (reply.status, outcome, failure.reason) {
+        (410, Some(FailureOutcome::Ended), Some(reason)) if this_start && !reason.trim().is_empty() => {
+            Ok(SessionReply::Ended { reason })
+        }
         (410, ..) => {
             Err(NoAnswer::Unrecognised("the answer says \"ended\" without naming this engine and why".to_owned()))
         }
-        (404, "not_tracked", _) if named && failure.origin.ready => Ok(SessionReply::NotTracked),
-        (404, "not_tracked", _) => Err(NoAnswer::Unrecognised(
+        (404, Some(FailureOutcome::NotTracked), _) if named && failure.origin.ready => Ok(SessionReply::NotTracked),
+        (404, Some(FailureOutcome::NotTracked), _) => Err(NoAnswer::Unrecognised(
             "the answer says \"not_tracked\" without naming the session, or before the runner is ready".to_owned(),
         )),
-        (409, "generation", _) => Ok(SessionReply::Generation { highest: failure.highest_generation }),
-        _ => Ok(SessionReply::Refused { outcome: failure.outcome, message: failure.message }),
+        (409, Some(FailureOutcome::Generation), _) => {
+            Ok(SessionReply::Generation { highest: failure.highest_generation })
+        }
+        _ => Ok(SessionReply::Refused { outcome, message: failure.message }),
     }
 }
 
@@ -113,10 +122,9 @@ fn by_status(reply: &Reply, remarks: &Remarks, about: About<'_>) -> Result<Sessi
             Some(why) => Err(NoAnswer::Unrecognised(why)),
         },
         404 | 405 | 501 => Ok(SessionReply::Unsupported),
-        status @ 400..=499 => Ok(SessionReply::Refused {
-            outcome: status.to_string(),
-            message: format!("the runner refused with status {status}"),
-        }),
+        status @ 400..=499 => {
+            Ok(SessionReply::Refused { outcome: None, message: format!("the runner refused with status {status}") })
+        }
         _ => Err(reply.odd()),
     }
 }
@@ -166,9 +174,10 @@ mod tests {
             read(409, json!({"outcome": "generation", "highest_generation": 5})),
             SessionReply::Generation { highest: Some(5) }
         );
-        assert!(
-            matches!(read(503, json!({"outcome": "busy"})), SessionReply::Refused { outcome, .. } if outcome == "busy")
-        );
+        assert!(matches!(
+            read(503, json!({"outcome": "busy"})),
+            SessionReply::Refused { outcome: Some(FailureOutcome::Busy), .. }
+        ));
     }
 
     #[test]

@@ -2,11 +2,9 @@
 
 use sqlx::{QueryBuilder, Sqlite};
 
-use crate::entry::NewEntry;
 use crate::session::{Id, Session, Status};
-use crate::store::error::{At, is_taken};
+use crate::store::error::At;
 use crate::store::rows::{SessionRow, session_columns};
-use crate::store::timeline::insert_entry;
 use crate::store::{Conn, Store, StoreError};
 use crate::time::UtcMs;
 
@@ -152,27 +150,6 @@ impl Store {
         self.read_all(sql.build_query_as::<SessionRow>().fetch_all(self.reader()).await)
     }
 
-    /// Inserts a session as it is, with the entry that tells of its start.
-    ///
-    /// # Errors
-    /// When the store fails, or has a session of that id already.
-    pub async fn insert_session(&self, session: &Session, entry: &NewEntry) -> Result<Inserted, StoreError> {
-        let mut tx = self.begin().await?;
-        if insert_row(&mut tx, session).await.at(self)? {
-            insert_entry(&mut tx, entry).await.at(self)?;
-            tx.commit().await.at(self)?;
-            return Ok(Inserted::Done);
-        }
-        let open = open_session(session.owner_id.as_deref(), &session.repo).fetch_optional(&mut *tx).await;
-        match self.read_one(open)? {
-            Some(open) if open.id != session.id => Ok(Inserted::Taken(Box::new(open))),
-            _ => Err(StoreError::Failed {
-                store: self.name().to_owned(),
-                why: format!("it has a session {} already", session.id),
-            }),
-        }
-    }
-
     /// Turns a `starting` row of that generation `active`; false when it is none. `attached_at` stays: it says when the
     /// start began.
     ///
@@ -183,33 +160,6 @@ impl Store {
                    WHERE id = $1 AND generation = $2 AND status = 'starting'";
         let query = sqlx::query(sql).bind(id.as_str()).bind(generation).bind(at.0);
         Ok(query.execute(self.writer()).await.at(self)?.rows_affected() == 1)
-    }
-
-    /// Opens the next generation of a session, for a restart, a re-attach or a move to another runner, provided that it
-    /// is still of the generation that was read.
-    ///
-    /// The row becomes `starting` with `attached_at` = `at`, `reopened` 0, no end and no back-off; starting it is
-    /// activity of kind `start`.
-    ///
-    /// # Errors
-    /// When the store fails.
-    pub async fn begin_generation(&self, read: &Session, runner_id: &Id, at: UtcMs) -> Result<Begun, StoreError> {
-        let sql = "UPDATE sessions SET generation = generation + 1, reopened = 0, status = 'starting', runner_id = $3,
-                       attached_at = $4, started_at = COALESCE(started_at, $4), updated_at = $4,
-                       last_activity_at = CASE WHEN last_activity_at > $4 THEN last_activity_at ELSE $4 END,
-                       last_activity_kind = 'start', next_check_at = NULL, check_delay_ms = NULL,
-                       ended_at = NULL, end_reason = NULL
-                   WHERE id = $1 AND generation = $2";
-        let query = sqlx::query(sql).bind(read.id.as_str()).bind(read.generation).bind(runner_id.as_str()).bind(at.0);
-        match query.execute(self.writer()).await {
-            Ok(done) if done.rows_affected() == 0 => Ok(Begun::LostRace),
-            Ok(_) => Ok(self.find_session(&read.id).await?.map_or(Begun::LostRace, |row| Begun::Done(Box::new(row)))),
-            Err(error) if is_taken(&error) => {
-                let open = self.find_open_session(read.owner_id.as_deref(), &read.repo).await?;
-                Ok(open.map_or(Begun::LostRace, |open| Begun::Taken(Box::new(open))))
-            }
-            Err(error) => Err(error).at(self),
-        }
     }
 
     /// Lifts an open row from generation `from` to the one behind `above`, the highest that its runner knows; returns

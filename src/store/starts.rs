@@ -38,17 +38,13 @@ impl Store {
         }
     }
 
-    /// Finds the newest session of an owner in a repo, open or ended.
+    /// Finds the newest session of an owner in a repo, open or ended: the one whose last start is the latest. An imported
+    /// id is free text, and says nothing of the time.
     ///
     /// # Errors
     /// When the store fails.
     pub async fn find_newest_session(&self, owner: &str, repo: &str) -> Result<Option<Session>, StoreError> {
-        let sql = concat!(
-            "SELECT ",
-            session_columns!(),
-            " FROM sessions WHERE owner_id = $1 AND repo = $2 ORDER BY id DESC LIMIT 1"
-        );
-        let query = sqlx::query_as::<_, SessionRow>(sql).bind(owner.to_owned()).bind(repo.to_owned());
+        let query = sqlx::query_as::<_, SessionRow>(NEWEST).bind(owner.to_owned()).bind(repo.to_owned());
         self.read_one(query.fetch_optional(self.reader()).await)
     }
 
@@ -63,8 +59,11 @@ impl Store {
         serde_json::from_str(&text).map_err(|why| BadRow(format!("in column args, {why}"))).at(self)
     }
 
-    /// Opens the next generation of a session on a runner, as [`Store::begin_generation`], and tells of it in the same
-    /// transaction; the entry's time is the start's.
+    /// Opens the next generation of a session on a runner, for a restart, a re-attach or a move, and tells of it in the
+    /// same transaction; the entry's time is the start's.
+    ///
+    /// The row becomes `starting` with `attached_at` = the entry's time, `reopened` 0, no end and no back-off; starting it
+    /// is activity of kind `start`.
     ///
     /// Only while the row is exactly of the start that was read: its generation, `reopened`, status and runner. So of any
     /// number of callers that read the same row one begins, and a row that was closed meanwhile is not opened again
@@ -111,6 +110,13 @@ impl Store {
         query.fetch_one(self.reader()).await.at(self)
     }
 }
+
+pub(super) const NEWEST: &str = concat!(
+    "SELECT ",
+    session_columns!(),
+    " FROM sessions WHERE owner_id = $1 AND repo = $2 \
+     ORDER BY COALESCE(attached_at, started_at) DESC, id DESC LIMIT 1"
+);
 
 /// sqlite: `json_each`.
 pub(super) const NEW_ENGINE_IDS: &str = "SELECT EXISTS (SELECT 1 FROM

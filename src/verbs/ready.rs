@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
-use crate::protocol::Health;
+use crate::protocol::{FailureOutcome, Health};
 use crate::runner_client::{NoAnswer, OutputReply, SessionReply, Target};
 use crate::time::Ms;
 use crate::tools::Tools;
@@ -23,7 +23,7 @@ pub trait MayBeEarly {
 
 impl MayBeEarly for SessionReply {
     fn is_early(&self) -> bool {
-        matches!(self, Self::Refused { outcome, .. } if outcome == "not_ready")
+        matches!(self, Self::Refused { outcome: Some(FailureOutcome::NotReady), .. })
     }
 }
 
@@ -35,7 +35,7 @@ impl<T> MayBeEarly for (SessionReply, T) {
 
 impl<T> MayBeEarly for OutputReply<T> {
     fn is_early(&self) -> bool {
-        matches!(self, Self::Refused { outcome, .. } if outcome == "not_ready")
+        matches!(self, Self::Refused { outcome: Some(FailureOutcome::NotReady), .. })
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a runner's answer to something said to an engine means for whoever said it.
 
-use crate::protocol::TrackedSession;
+use crate::protocol::{FailureOutcome, TrackedSession};
 use crate::runner_client::{NoAnswer, SessionReply};
 use crate::session::Session;
 use crate::tools::Tools;
@@ -28,7 +28,7 @@ pub(super) async fn taken(
         Ok(SessionReply::NotTracked) => Err(VerbError::not_tracked(session)),
         Ok(SessionReply::Generation { .. }) => Err(VerbError::generation(session)),
         // Asking again changes nothing about what an engine can do.
-        Ok(SessionReply::Refused { outcome, message }) if outcome == "unsupported" => {
+        Ok(SessionReply::Refused { outcome: Some(FailureOutcome::Unsupported), message }) => {
             Err(VerbError::Conflict(format!("runner {runner}: {message}")))
         }
         Ok(SessionReply::Refused { message, .. }) => Err(VerbError::Runner(format!("runner {runner}: {message}"))),

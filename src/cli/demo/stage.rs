@@ -223,7 +223,7 @@ async fn open_sessions(tools: &Tools, folder: &Path) -> anyhow::Result<BTreeMap<
     for (name, runner, kept) in [(ORPHAN, "demo", None), (BROKEN, "broken", Some(HOUR))] {
         let row = lost_row(tools, name, runner, kept)?;
         let entry = timeline::started(&row, &verbs::person(tools, OWNER), tools.clock.now());
-        let inserted = tools.store.insert_session(&row, &entry).await?;
+        let inserted = tools.store.insert_started(&row, &[], &entry).await?;
         anyhow::ensure!(inserted == Inserted::Done, "the demonstration's row {name} is there already");
         sessions.insert(name, row.id);
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use axum::http::StatusCode;
 
-use crate::protocol::StartRequest;
+use crate::protocol::{FailureOutcome, StartRequest};
 use crate::runner::Known;
 use crate::runner::refusal::Refusal;
 
@@ -48,7 +48,7 @@ pub(super) fn check_owner(known: &Known, request: &StartRequest) -> Result<(), R
         Some(holder) => {
             let message =
                 format!("the conversation {conversation:?} is held by the engine of the session {}", holder.id);
-            Err(Refusal::new(StatusCode::CONFLICT, "in_use", message).about(id, generation))
+            Err(Refusal::new(StatusCode::CONFLICT, FailureOutcome::InUse, message).about(id, generation))
         }
         None => Ok(()),
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 
-use crate::protocol::{Ended, SessionAnswer, StartRequest};
+use crate::protocol::{Ended, FailureOutcome, SessionAnswer, StartRequest};
 use crate::runner::attend::Attendant;
 use crate::runner::engine::{Ending, Engine, Plan};
 use crate::runner::engines::{AdapterKind, Opening, adapter};
@@ -72,7 +72,7 @@ impl Runner {
                     listed(&names)
                 ),
             };
-            let refusal = Refusal::new(StatusCode::BAD_REQUEST, "unknown_engine", message);
+            let refusal = Refusal::new(StatusCode::BAD_REQUEST, FailureOutcome::UnknownEngine, message);
             Refusal { engines: names, ..refusal.about(&request.session_id, request.generation) }
         })
     }
@@ -251,7 +251,7 @@ impl Runner {
     fn start_failed(&self, ended: &Ended) -> Refusal {
         let why = ended.detail.as_deref().unwrap_or("no reason is known");
         let message = format!("the engine did not start: {why}");
-        let refusal = Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "start_failed", message);
+        let refusal = Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, FailureOutcome::StartFailed, message);
         Refusal { reason: Some(ended.reason.clone()), ..refusal.about(&ended.session_id, ended.generation) }
     }
 }

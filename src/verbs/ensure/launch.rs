@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::protocol::{ForgetRequest, StartRequest, TrackedSession};
+use crate::protocol::{FailureOutcome, ForgetRequest, StartRequest, TrackedSession};
 use crate::runner_client::{NoAnswer, SessionReply};
 use crate::session::{Session, Status};
 use crate::store::{Close, Closed, Guard};
@@ -33,9 +33,6 @@ enum Said {
     KnowsHigher(i64),
     Unclear,
 }
-
-/// The refusals after which there is certainly no engine of this start.
-const NOT_STARTED: [&str; 6] = ["start_failed", "unknown_engine", "not_ready", "busy", "bad_request", "in_use"];
 
 /// How often a row that is closed as it is may be used in that very moment.
 const CLOSES: u32 = 3;
@@ -100,7 +97,7 @@ async fn ask(tools: &Tools, session: &Session) -> Result<Said, VerbError> {
     // A row in `starting` is left alone for longer than this waits.
     Ok(match once_ready(tools, &target, || tools.runners.start(&target, &request)).await {
         Ok(SessionReply::Done(engine)) => Said::Runs(engine),
-        Ok(SessionReply::Refused { outcome, message }) if NOT_STARTED.contains(&outcome.as_str()) => {
+        Ok(SessionReply::Refused { outcome: Some(outcome), message }) if is_certainly_not(outcome) => {
             Said::CertainlyNot(message)
         }
         Ok(SessionReply::Unsupported) => Said::CertainlyNot("it cannot start engines".to_owned()),
@@ -115,6 +112,27 @@ async fn ask(tools: &Tools, session: &Session) -> Result<Said, VerbError> {
         Ok(SessionReply::Refused { .. } | SessionReply::NotTracked | SessionReply::Generation { highest: None })
         | Err(NoAnswer::Unanswered(_) | NoAnswer::Unknown(_) | NoAnswer::Unrecognised(_)) => Said::Unclear,
     })
+}
+
+/// Returns whether there is certainly no engine of a start after this refusal of it: the runner refuses before it begins
+/// one, or saw that nothing of it is left.
+fn is_certainly_not(outcome: FailureOutcome) -> bool {
+    match outcome {
+        FailureOutcome::StartFailed
+        | FailureOutcome::UnknownEngine
+        | FailureOutcome::InUse
+        | FailureOutcome::BadRequest
+        | FailureOutcome::Unauthorised
+        | FailureOutcome::NotReady => true,
+        // Of an engine that did not get going in time something may be left. The others come without what makes them
+        // certain, or say nothing of a start.
+        FailureOutcome::Busy
+        | FailureOutcome::Internal
+        | FailureOutcome::Ended
+        | FailureOutcome::NotTracked
+        | FailureOutcome::Generation
+        | FailureOutcome::Unsupported => false,
+    }
 }
 
 fn request(session: &Session, args: Vec<String>, env: BTreeMap<String, String>) -> StartRequest {

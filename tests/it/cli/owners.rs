@@ -51,7 +51,7 @@ fn insert(house: &House, id: &str, repo: &str, owner: Option<&str>) {
     let url = format!("sqlite://{}", house.path("state/sexton/sexton.db").display());
     let insert = async {
         let store = Store::open(&url).await.unwrap();
-        assert_eq!(store.insert_session(&row, &entry).await.unwrap(), Inserted::Done);
+        assert_eq!(store.insert_started(&row, &[], &entry).await.unwrap(), Inserted::Done);
         store.close().await;
     };
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(insert);

@@ -64,6 +64,14 @@ fn lose(runner: &FakeRunner, session: &Session) {
     runner.script().engines.remove(&session.id).unwrap();
 }
 
+/// A runner's word that it is not known yet whether something is left of an engine that did not get going.
+fn busy(generation: i64, session: &Session, runner: &str) -> Answering {
+    let body = serde_json::json!({"protocol": 1, "runner_id": runner, "epoch": 1, "ready": true,
+        "session_id": session.id, "generation": generation, "outcome": "busy",
+        "message": "the engine did not start, and it is not known yet whether something is left of it"});
+    Answering::Raw(Raw::json(503, body.to_string()))
+}
+
 /// A refusal of a start.
 fn start_failed(generation: i64, session: &Session, runner: &str) -> Answering {
     let body = serde_json::json!({"protocol": 1, "runner_id": runner, "epoch": 1, "ready": true,

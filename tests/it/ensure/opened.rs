@@ -135,6 +135,33 @@ async fn an_engine_that_never_launched_closes_its_row_with_the_runners_reason() 
 }
 
 #[tokio::test]
+async fn only_a_refusal_that_says_so_closes_a_row_as_not_started() {
+    for (status, outcome, certain) in [
+        (422, "start_failed", true),
+        (400, "unknown_engine", true),
+        (409, "in_use", true),
+        (400, "bad_request", true),
+        (503, "not_ready", true),
+        (503, "busy", false),
+        (500, "internal", false),
+        (409, "unsupported", false),
+        (409, "generation", false),
+        (503, "a_word_of_another_version", false),
+    ] {
+        let world = World::new().await;
+        let runner = world.runner().await;
+        let body = json!({"protocol": 1, "runner_id": "mac-mini", "epoch": 1, "ready": true, "outcome": outcome,
+            "message": "so it is"});
+        runner.answer(Verb::Start, None, Answering::Raw(Raw::json(status, body.to_string())));
+        ensure(&world, &wish()).await.unwrap_err();
+        let call = &runner.calls_of(Verb::Start)[0];
+        let row = world.store().find_session(call.session_id.as_ref().unwrap()).await.unwrap().unwrap();
+        let expected = if certain { (Status::Ended, Some("start_failed")) } else { (Status::Starting, None) };
+        assert_eq!((row.status, row.end_reason.as_deref()), expected, "{outcome}");
+    }
+}
+
+#[tokio::test]
 async fn who_waited_for_a_start_that_failed_gets_the_same_reason_and_starts_nothing() {
     let world = World::new().await;
     let runner = world.runner().await;

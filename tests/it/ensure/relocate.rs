@@ -4,14 +4,16 @@ use serde_json::json;
 use sexton::entry::EntryKind;
 use sexton::protocol::{Because, EngineState, Told};
 use sexton::session::{Session, Status};
-use sexton::time::{HOUR, MINUTE};
+use sexton::time::{HOUR, MINUTE, Ms};
 use sexton::verbs::{StartWish, VerbError};
 
 use crate::ensure::{
-    CONVERSATION, ensure, entries, kinds, lose, opened, second_runner, start_failed, wish, wish_there,
+    CONVERSATION, busy, ensure, entries, kinds, lose, opened, second_runner, start_failed, wish, wish_there,
 };
 use crate::support::fake_runner::{Answering, FakeRunner, Raw, Verb, When};
 use crate::support::world::{World, id, silent};
+
+const DAY: Ms = 24 * HOUR;
 
 async fn stage() -> (World, FakeRunner, FakeRunner, Session) {
     let world = World::new().await;
@@ -64,17 +66,36 @@ async fn without_naming_a_runner_nothing_is_moved() {
 
 #[tokio::test]
 async fn one_at_work_waiting_or_unclear_is_refused_and_stays() {
-    let busy = |change: fn(&mut EngineState)| {
+    let doing = |change: fn(&mut EngineState)| {
         let mut state = silent(HOUR);
         change(&mut state);
         state
     };
     for state in [
-        busy(|state| (state.generating, state.turn_silent_ms) = (Told::Is(true), Some(0))),
-        busy(|state| (state.background_tasks, state.background_silent_ms) = (Told::Is(1), Some(0))),
-        busy(|state| (state.awaiting_input, state.awaiting_ms) = (Told::Is(true), Some(0))),
-        busy(|state| state.next_wake_in_ms = Some(MINUTE)),
-        busy(|state| state.generating = Told::Unknown),
+        doing(|state| (state.generating, state.turn_silent_ms) = (Told::Is(true), Some(0))),
+        doing(|state| (state.background_tasks, state.background_silent_ms) = (Told::Is(1), Some(0))),
+        doing(|state| (state.awaiting_input, state.awaiting_ms) = (Told::Is(true), Some(0))),
+        doing(|state| state.next_wake_in_ms = Some(MINUTE)),
+        doing(|state| state.generating = Told::Unknown),
+        // Past each limit of the session: nobody asked for these to be stopped.
+        doing(|state| (state.generating, state.turn_silent_ms) = (Told::Is(true), Some(30 * MINUTE))),
+        doing(|state| (state.generating, state.turn_silent_ms) = (Told::Is(true), Some(30 * DAY))),
+        doing(|state| (state.generating, state.stalled) = (Told::Is(true), Told::Is(true))),
+        doing(|state| {
+            (state.generating, state.stalled, state.idle_ms) = (Told::Is(true), Told::Is(true), Told::Silent);
+        }),
+        doing(|state| (state.background_tasks, state.background_silent_ms) = (Told::Is(1), Some(DAY))),
+        doing(|state| (state.background_tasks, state.background_silent_ms) = (Told::Is(1), Some(30 * DAY))),
+        doing(|state| (state.awaiting_input, state.awaiting_ms) = (Told::Is(true), Some(DAY))),
+        doing(|state| (state.awaiting_input, state.awaiting_ms) = (Told::Is(true), Some(30 * DAY))),
+        doing(|state| {
+            (state.awaiting_input, state.generating, state.idle_ms) =
+                (Told::Is(true), Told::Is(true), Told::Is(30 * DAY));
+        }),
+        doing(|state| state.next_wake_in_ms = Some(-HOUR)),
+        doing(|state| state.next_wake_in_ms = Some(30 * DAY)),
+        doing(|state| (state.generating, state.idle_ms) = (Told::Unknown, Told::Is(30 * DAY))),
+        doing(|state| (state.unclear, state.idle_ms) = (true, Told::Is(30 * DAY))),
     ] {
         for force in [false, true] {
             let (world, old, new, session) = stage().await;
@@ -154,6 +175,17 @@ async fn one_that_does_not_start_here_goes_back_where_it_was() {
     assert!(told.message.contains("Moved back") && told.message.contains("command not found"), "{told:?}");
     world.sweep().await;
     assert_eq!(world.read(&session).await.status, Status::Active);
+}
+
+#[tokio::test]
+async fn one_of_which_something_may_be_left_here_is_not_started_where_it_was() {
+    let (world, old, new, session) = stage().await;
+    new.answer_once(Verb::Start, None, busy(2, &session, "pc"));
+    let unclear = ensure(&world, &wish_there()).await.unwrap_err();
+    assert!(matches!(&unclear, VerbError::Runner(why) if why.contains("did not say whether")), "{unclear}");
+    let row = world.read(&session).await;
+    assert_eq!((row.status, &row.runner_id, row.generation), (Status::Starting, &id("pc"), 2));
+    assert_eq!(old.calls_of(Verb::Start).len(), 1, "the one it was opened with");
 }
 
 #[tokio::test]

@@ -8,12 +8,12 @@ mod story;
 use sexton::entry::{EntryKind, NewEntry};
 use sexton::session::{ActivityKind, RunStatus, Session, Status};
 use sexton::store::{
-    Close, Closed, EntryFilter, Guard, Imported, Keep, Protected, Recorded, Reopened, RunnerMemory, SessionFilter,
-    Store, Touch,
+    Begun, Close, Closed, EntryFilter, Guard, Imported, Keep, Protected, Recorded, Reopened, RunnerMemory,
+    SessionFilter, Store, Touch,
 };
 use sexton::time::{HOUR, MINUTE, SECOND, UtcMs};
 
-use crate::support::rows::{NOON, entry, id, insert, item, new_store, read, run, runner, session};
+use crate::support::rows::{NOON, begin, entry, id, insert, item, new_store, read, run, runner, session};
 
 async fn close(store: &Store, row: &Session, guard: Guard) -> Closed {
     let at = NOON.plus(HOUR);
@@ -40,11 +40,53 @@ async fn a_late_word_about_one_start_never_closes_the_next() {
     let (_folder, store) = new_store().await;
     let first = session("a");
     insert(&store, &first).await;
-    store.begin_generation(&first, &id("mac"), NOON).await.unwrap();
+    begin(&store, &first, &id("mac"), NOON).await;
     for guard in [Guard::EngineGone, Guard::Unchanged] {
         assert_eq!(close(&store, &first, guard).await, Closed::LostRace);
     }
-    nothing_happened(&store, &first).await;
+    assert!(read(&store, &first).await.is_open());
+    assert_eq!(kinds(&store).await, [EntryKind::Started, EntryKind::Started]);
+    assert!(store.list_items(&id("s1")).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_start_rests_on_exactly_what_was_read() {
+    type Change = fn(&mut Session);
+    let changes: [(&str, Change); 4] = [
+        ("generation", |read| read.generation = 2),
+        ("reopened", |read| read.reopened = 1),
+        ("status", |read| read.status = Status::Ended),
+        ("runner", |read| read.runner_id = id("elsewhere")),
+    ];
+    let (_folder, store) = new_store().await;
+    let row = session("a");
+    insert(&store, &row).await;
+    for (name, change) in changes {
+        let mut stale = row.clone();
+        change(&mut stale);
+        assert_eq!(begin(&store, &stale, &id("pc"), NOON).await, Begun::LostRace, "{name}");
+        nothing_happened(&store, &row).await;
+    }
+}
+
+#[tokio::test]
+async fn the_newest_session_is_the_last_started_and_not_that_of_the_last_id() {
+    let (_folder, store) = new_store().await;
+    let ended = |name: &str| Session {
+        repo: "/src/a".to_owned(),
+        status: Status::Ended,
+        ended_at: Some(NOON.plus(HOUR)),
+        end_reason: Some("idle".to_owned()),
+        ..session(name)
+    };
+    let old = Session { started_at: Some(NOON.minus(HOUR)), attached_at: None, ..ended("zz-imported") };
+    let again = Session { started_at: Some(NOON.minus(2 * HOUR)), attached_at: Some(NOON.plus(1)), ..ended("aa") };
+    let unknown = Session { started_at: None, attached_at: None, ..ended("zz-undated") };
+    for row in [&old, &again, &unknown, &ended("mm")] {
+        insert(&store, row).await;
+    }
+    let newest = store.find_newest_session("ann", "/src/a").await.unwrap();
+    assert_eq!(newest.map(|row| row.id), Some(again.id));
 }
 
 #[tokio::test]
@@ -74,7 +116,7 @@ async fn a_row_that_was_used_since_it_was_read_is_not_closed_without_a_stop() {
         }),
         ("move", |store, row| {
             Box::pin(async move {
-                store.begin_generation(&row, &id("pc"), NOON).await.unwrap();
+                begin(store, &row, &id("pc"), NOON).await;
             })
         }),
         ("reopen", |store, row| {

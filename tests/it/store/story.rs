@@ -6,7 +6,7 @@ use sexton::store::{Begun, Claim, Close, Closed, EntryFilter, Guard, Inserted, K
 use sexton::store::{NewSweep, RunnerMemory, SessionFilter, Store, Touch};
 use sexton::time::{HOUR, MINUTE, SECOND};
 
-use crate::support::rows::{NOON, entry, id, insert, item, new_store, read, run, runner, session};
+use crate::support::rows::{NOON, begin, entry, id, insert, item, new_store, read, run, runner, session};
 
 #[tokio::test]
 async fn sqlite_tells_the_story() {
@@ -44,7 +44,7 @@ async fn start(store: &Store) {
 
     let mut second = session("b");
     second.repo.clone_from(&row.repo);
-    let answer = store.insert_session(&second, &entry(&second, EntryKind::Started, NOON)).await.unwrap();
+    let answer = store.insert_started(&second, &[], &entry(&second, EntryKind::Started, NOON)).await.unwrap();
     assert_eq!(answer, Inserted::Taken(Box::new(row.clone())));
 
     assert_eq!(store.list_starting(NOON).await.unwrap().len(), 1);
@@ -150,10 +150,10 @@ async fn find_it_in_use_after_all(store: &Store) {
 async fn start_it_again(store: &Store) {
     let row = read(store, &session("a")).await;
     let at = NOON.plus(9 * HOUR);
-    let Begun::Done(second) = store.begin_generation(&row, &id("pc"), at).await.unwrap() else { panic!("it is free") };
+    let Begun::Done(second) = begin(store, &row, &id("pc"), at).await else { panic!("it is free") };
     assert_eq!((second.generation, second.reopened, second.status), (2, 0, Status::Starting));
     assert_eq!((&second.runner_id, second.attached_at), (&id("pc"), Some(at)));
-    assert_eq!(store.begin_generation(&row, &id("pc"), at).await.unwrap(), Begun::LostRace);
+    assert_eq!(begin(store, &row, &id("pc"), at).await, Begun::LostRace);
     assert_eq!(store.list_unenrolled_runners().await.unwrap(), [id("pc")]);
     assert_eq!(store.jump_generation(&row.id, 2, 4).await.unwrap(), Some(5));
 
@@ -182,7 +182,7 @@ async fn start_it_again(store: &Store) {
         .map(|entry| entry.kind)
         .collect();
     let words: Vec<&str> = kinds.iter().map(|kind| kind.as_str()).collect();
-    assert_eq!(words, ["started", "kept", "run_stale", "ended", "reopened", "stopped", "ended"]);
+    assert_eq!(words, ["started", "kept", "run_stale", "ended", "reopened", "started", "stopped", "ended"]);
 }
 
 async fn forget_it(store: &Store) {

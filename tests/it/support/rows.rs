@@ -3,7 +3,7 @@
 use serde_json::json;
 use sexton::entry::{EntryKind, NewEntry};
 use sexton::session::{ActivityKind, Id, Run, RunStatus, Runner, Session, Status};
-use sexton::store::{Store, SweepItem};
+use sexton::store::{Begun, Inserted, Store, SweepItem};
 use sexton::time::UtcMs;
 use tempfile::TempDir;
 
@@ -110,10 +110,15 @@ pub(crate) fn runner(name: &str) -> Runner {
     }
 }
 
+/// Begins the next start of a row on a runner, and tells of it, as a resume does.
+pub(crate) async fn begin(store: &Store, read: &Session, runner: &Id, at: UtcMs) -> Begun {
+    store.begin_and_tell(read, runner, &entry(read, EntryKind::Started, at)).await.unwrap()
+}
+
 /// Inserts a row with its start entry.
 pub(crate) async fn insert(store: &Store, session: &Session) {
     let start = entry(session, EntryKind::Started, NOON);
-    assert_eq!(store.insert_session(session, &start).await.unwrap(), sexton::store::Inserted::Done);
+    assert_eq!(store.insert_started(session, &[], &start).await.unwrap(), Inserted::Done);
 }
 
 /// Reads a row that must be there.

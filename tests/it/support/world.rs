@@ -134,7 +134,7 @@ impl World {
             once: None,
             engine_gone: false,
         };
-        assert_eq!(self.store().insert_session(&session, &entry).await.unwrap(), Inserted::Done);
+        assert_eq!(self.store().insert_started(&session, &[], &entry).await.unwrap(), Inserted::Done);
         session
     }
 

@@ -10,6 +10,7 @@ use sexton::verbs;
 use sexton::verdict::Verdict;
 
 use crate::support::fake_runner::{Answering, FakeRunner, Raw, Verb, When};
+use crate::support::rows::begin;
 use crate::support::world::{World, id, kept, silent};
 
 const WINDOW: i64 = 6 * HOUR;
@@ -164,7 +165,7 @@ async fn whatever_uses_the_session_clears_the_wait() {
             "keep" => drop(verbs::keep(&world.tools, &session.id, HOUR, "x", &actor).await.unwrap()),
             "claim" => drop(verbs::claim(&world.tools, &session.id, "anna").await.unwrap()),
             "generation" => {
-                world.store().begin_generation(&session, &session.runner_id, world.now()).await.unwrap();
+                begin(world.store(), &session, &session.runner_id, world.now()).await;
             }
             _ => drop(world.store().clear_postponed().await.unwrap()),
         }

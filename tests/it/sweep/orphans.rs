@@ -7,6 +7,7 @@ use sexton::time::{HOUR, MINUTE};
 use sexton::verdict::Verdict;
 
 use crate::support::fake_runner::{Verb, When};
+use crate::support::rows::begin;
 use crate::support::world::{World, kept, silent};
 
 const GRACE: i64 = 3 * MINUTE;
@@ -76,7 +77,7 @@ async fn what_happens_after_the_question_keeps_the_row() {
                     "touch" => drop(store.write_touches(&[touch(&session, now)]).await.unwrap()),
                     "claim" => drop(store.claim_driver(&session.id, "anna", now, now).await.unwrap()),
                     "keep" => drop(store.keep_session(&session.id, now.plus(HOUR), "x", now).await.unwrap()),
-                    _ => drop(store.begin_generation(&session, &session.runner_id, now).await.unwrap()),
+                    _ => drop(begin(&store, &session, &session.runner_id, now).await),
                 }
             }
         });

@@ -13,6 +13,7 @@ use sexton::verbs::{self, Message};
 use sexton::verdict::Verdict;
 
 use crate::support::fake_runner::{FakeRunner, Verb, When};
+use crate::support::rows::begin;
 use crate::support::world::{World, kept, silent};
 
 const WINDOW: i64 = 6 * HOUR;
@@ -101,7 +102,7 @@ async fn a_late_answer_about_one_generation_never_closes_the_next() {
     let pass = world.spawn_sweep();
     gate.reached().await;
 
-    let begun = world.store().begin_generation(&session, &session.runner_id, world.now()).await.unwrap();
+    let begun = begin(world.store(), &session, &session.runner_id, world.now()).await;
     assert!(matches!(begun, Begun::Done(_)));
     runner.hold_engine(&session.id, 2, silent(0));
     gate.open();

@@ -7,6 +7,7 @@ use sexton::time::{HOUR, MINUTE};
 use sexton::verbs::Message;
 
 use crate::support::fake_runner::{Answering, FakeRunner, Guard, Verb, When};
+use crate::support::rows::begin;
 use crate::support::world::{World, silent};
 
 const WINDOW: i64 = 6 * HOUR;
@@ -43,7 +44,7 @@ async fn without_a_generation_a_late_stop_kills_the_successor() {
         let pass = world.spawn_sweep();
         gate.reached().await;
         // Started anew while the stop is under way, on a runner that cannot tell yet how silent the new engine is.
-        world.store().begin_generation(&session, &session.runner_id, world.now()).await.unwrap();
+        begin(world.store(), &session, &session.runner_id, world.now()).await;
         runner.hold_engine(&session.id, 2, sexton::protocol::EngineState::default());
         gate.open();
         pass.await.unwrap();

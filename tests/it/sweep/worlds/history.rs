@@ -13,6 +13,7 @@ use sexton::store::Begun;
 use sexton::time::{HOUR, MINUTE, Ms, SECOND, UtcMs};
 
 use crate::support::fake_runner::{Answering, FakeRunner, Raw, Verb, When};
+use crate::support::rows::begin;
 use crate::support::world::{World, id, silent, spawn_sweep};
 use crate::sweep::worlds::dice::Dice;
 
@@ -233,7 +234,7 @@ impl History {
             place.runner.script().end_by_itself(&row.id, "exited", &self.world.clock);
         } else if self.dice.one_in(6) {
             let row = self.world.read(row).await;
-            let begun = self.world.store().begin_generation(&row, &row.runner_id, self.world.now()).await.unwrap();
+            let begun = begin(self.world.store(), &row, &row.runner_id, self.world.now()).await;
             if let Begun::Done(row) = begun {
                 place.runner.hold_engine(&row.id, row.generation, silent(0));
                 self.world.store().mark_active(&row.id, row.generation, self.world.now()).await.unwrap();
