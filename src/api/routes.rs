@@ -190,6 +190,7 @@ mod tests {
     use super::*;
     use crate::config::Config;
     use crate::time::{SECOND, Span};
+    use std::time::Duration;
 
     #[test]
     fn only_the_two_probes_are_open() {
@@ -255,7 +256,8 @@ mod tests {
                 ("the old one forgets that", question),
                 ("the use by a run", question),
             ];
-            assert!(Patience::Move.limit(&config) > steps.iter().map(|(_, time)| *time).sum());
+            let all: Duration = steps.iter().map(|(_, time)| *time).sum();
+            assert!(Patience::Move.limit(&config) > all);
         }
         assert!(Patience::Turn.limit(&config) > config.runner.send_timeout.as_std());
         assert!(Patience::Pass.limit(&config) > config.schedule.pass_limit.as_std());
