@@ -2,8 +2,8 @@
 
 use rustix::process::Signal;
 
-use crate::attach::client::Got;
 use crate::attach::station::Station;
+use crate::support::sse::Got;
 
 const LINES: usize = 20_000;
 const VISITS: usize = 100;

@@ -133,9 +133,10 @@ async fn every_line_comes_exactly_as_it_was() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_header_of_who_comes_back_wins_and_nonsense_in_it_is_refused() {
     let runner = TestRunner::start().await;
-    runner.script("s1", "echo one; echo two; exit").await;
-    let whole = runner.listen("s1", "").await.rest().await;
-    assert_eq!(lines(&whole), ["one", "two"]);
+    runner.script("s1", "echo one; echo two; cat").await;
+    let mut events = runner.listen("s1", "").await;
+    assert_eq!((events.line().await, events.line().await), ("one".to_owned(), "two".to_owned()));
+    runner.force("s1", 1).await;
     let ask = |values: &[&str]| {
         let path = "/coding/events?session_id=s1&cursor=0";
         let request = runner.request(reqwest::Method::GET, path).bearer_auth(SECRET);
