@@ -16,7 +16,7 @@ mod wait;
 
 pub use row::tidy_repo;
 
-use launch::launch_or_close;
+pub(super) use launch::launch_or_close;
 pub(super) use reattach::reattach;
 pub(super) use wait::{Settled, settled};
 
@@ -93,7 +93,7 @@ impl Started {
 /// the engine runs: then the next passes settle it), somebody else's start does not end in time, or the store fails.
 pub async fn start(tools: &Tools, wish: &StartWish, actor: &Actor) -> Result<Started, VerbError> {
     row::check(wish, tools)?;
-    let wish = &StartWish { repo: row::tidy_repo(&wish.repo), ..wish.clone() };
+    let wish = &StartWish { repo: tidy_repo(&wish.repo), ..wish.clone() };
     for _ in 0..LOOKS {
         let looked = match tools.store.find_open_session(Some(&wish.owner), &wish.repo).await? {
             Some(open) => take(tools, (&open, wish), actor).await?,
