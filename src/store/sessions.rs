@@ -197,7 +197,9 @@ impl Store {
         let sql = "UPDATE sessions SET generation = generation + 1, reopened = 0, status = 'starting', runner_id = $3,
                        attached_at = $4, started_at = COALESCE(started_at, $4), updated_at = $4,
                        last_activity_at = CASE WHEN last_activity_at > $4 THEN last_activity_at ELSE $4 END,
-                       last_activity_kind = 'start', next_check_at = NULL, check_delay_ms = NULL,
+                       last_activity_kind = 'start',
+                       shared_at = CASE WHEN shared_at >= $4 THEN shared_at ELSE $4 END,
+                       next_check_at = NULL, check_delay_ms = NULL,
                        ended_at = NULL, end_reason = NULL
                    WHERE id = $1 AND generation = $2";
         let query = sqlx::query(sql).bind(read.id.as_str()).bind(read.generation).bind(runner_id.as_str()).bind(at.0);
