@@ -206,6 +206,18 @@ pub struct Session {
     pub end_reason: Option<String>,
 }
 
+impl ActivityKind {
+    /// Returns whether such a use is certainly not that of a run in the session, nor its engine's: a run may send messages
+    /// and poll captures itself.
+    #[must_use]
+    pub fn is_shared(self) -> bool {
+        match self {
+            Self::Copilot | Self::Timeline | Self::Keep | Self::Start => true,
+            Self::Capture | Self::Message | Self::Run | Self::Engine => false,
+        }
+    }
+}
+
 impl Session {
     /// Returns when the session was last used as far as the row tells: `last_activity_at`, else `updated_at`, else
     /// `started_at`; none when the row has none of them.

@@ -193,7 +193,9 @@ impl Recorder {
         wait: bool,
     ) -> Option<oneshot::Receiver<Result<bool, StoreError>>> {
         let clock = &self.inner.tools.clock;
-        let used = Use { at: clock.now(), elapsed: clock.elapsed(), window: self.window(session), kind };
+        let at = clock.now();
+        let shared = kind.is_shared().then_some((at, kind));
+        let used = Use { at, elapsed: clock.elapsed(), window: self.window(session), kind, shared };
         let written = self.books(|books| match books.throttle.offer(&session.id, used) {
             Offer::Held => None,
             Offer::Queued => {
@@ -272,8 +274,11 @@ impl Recorder {
         if batch.is_empty() {
             return true;
         }
-        let touches: Vec<Touch> =
-            batch.iter().map(|(id, used)| Touch { id: id.clone(), at: used.at, kind: used.kind }).collect();
+        let uses = batch.iter().flat_map(|(id, used)| {
+            let all = [Some((used.at, used.kind)), used.shared].into_iter().flatten();
+            all.map(|(at, kind)| Touch { id: id.clone(), at, kind })
+        });
+        let touches: Vec<Touch> = uses.collect();
         match self.inner.tools.store.write_touches(&touches).await {
             Ok(open) => {
                 self.written(batch, waiting, &open.into_iter().collect());

@@ -18,6 +18,8 @@ pub(crate) struct Use {
     /// How long after a write the session's next touches are held back.
     pub(crate) window: Ms,
     pub(crate) kind: ActivityKind,
+    /// The latest use that is certainly no run's, which a later use of another kind must not hide.
+    pub(crate) shared: Option<(UtcMs, ActivityKind)>,
 }
 
 /// What becomes of a touch.
@@ -104,7 +106,8 @@ impl Throttle {
 fn later(map: &mut HashMap<Id, Use>, id: &Id, used: Use) {
     let merge = |kept: &mut Use| {
         let elapsed = kept.elapsed.max(used.elapsed);
-        *kept = Use { elapsed, ..if used.at >= kept.at { used } else { *kept } };
+        let shared = if used.shared.map(|it| it.0) >= kept.shared.map(|it| it.0) { used.shared } else { kept.shared };
+        *kept = Use { elapsed, shared, ..if used.at >= kept.at { used } else { *kept } };
     };
     map.entry(id.clone()).and_modify(merge).or_insert(used);
 }
@@ -119,13 +122,23 @@ mod tests {
     }
 
     fn at(ms: i64) -> Use {
-        Use { at: UtcMs(ms), elapsed: ms, window: MINUTE, kind: ActivityKind::Capture }
+        Use { at: UtcMs(ms), elapsed: ms, window: MINUTE, kind: ActivityKind::Capture, shared: None }
     }
 
     fn write(throttle: &mut Throttle, now: i64) -> Vec<i64> {
         let batch = throttle.take(now);
         throttle.written(&batch);
         batch.iter().map(|(_, used)| used.at.0).collect()
+    }
+
+    #[test]
+    fn a_shared_use_is_not_hidden_by_what_comes_after_it() {
+        let mut throttle = Throttle::default();
+        let read = (UtcMs(1), ActivityKind::Timeline);
+        throttle.offer(&id(), Use { kind: read.1, shared: Some(read), ..at(1) });
+        throttle.offer(&id(), at(2));
+        let batch = throttle.take(2);
+        assert_eq!((batch[0].1.at, batch[0].1.shared), (UtcMs(2), Some(read)));
     }
 
     #[test]

@@ -113,12 +113,15 @@ pub(crate) fn read_end(folder: &Path) -> Option<EndIntent> {
     files::read_json(&folder.join(END)).ok().flatten()
 }
 
-/// Writes the engine's own id of its conversation.
+/// Writes the engine's own id of its conversation; or that it has said none.
 ///
 /// # Errors
 /// When it cannot be written; then nobody may be told of it.
-pub(crate) fn write_conversation(folder: &Path, engine_session_id: &str) -> io::Result<()> {
-    files::write_json(&folder.join(CONVERSATION), &engine_session_id)
+pub(crate) fn write_conversation(folder: &Path, engine_session_id: Option<&str>) -> io::Result<()> {
+    match engine_session_id {
+        Some(id) => files::write_json(&folder.join(CONVERSATION), &id),
+        None => files::remove(&folder.join(CONVERSATION)),
+    }
 }
 
 /// Reads what [`write_conversation`] wrote; an unreadable one is as good as none, since the engine may tell it again.

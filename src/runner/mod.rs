@@ -194,6 +194,12 @@ impl Known {
             move |session: &&Arc<Engine>| session.facts().engine_session_id.as_deref() == Some(engine_session_id);
         self.sessions.values().filter(holds)
     }
+
+    /// Returns whether an engine of anybody but `owner` holds the conversation, or held it when it ended.
+    fn is_anothers(&self, engine_session_id: &str, owner: Option<&str>) -> bool {
+        self.holders(engine_session_id).any(|holder| holder.owner_id.as_deref() != owner)
+            || self.records.of_conversation(engine_session_id).any(|record| record.owner_id.as_deref() != owner)
+    }
 }
 
 /// Answers on `listener` until `shutdown`, and returns. The engines go on: the next runner on the folder finds them.

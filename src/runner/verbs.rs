@@ -182,6 +182,6 @@ fn stuck(session: &Engine) -> Option<String> {
 
 fn trouble(session: &Engine) -> Option<String> {
     let facts = session.facts();
-    let what = facts.trouble.clone().or_else(|| facts.adapter.trouble())?;
+    let what = facts.trouble.clone().or_else(|| facts.adapter.trouble()).or_else(|| facts.disbelieved.clone())?;
     Some(format!("the engine of the session {}: {what}", session.id))
 }

@@ -23,8 +23,10 @@ pub struct Touch {
 pub(super) const WRITE_TOUCHES: &str = "UPDATE sessions SET
         last_activity_kind = CASE WHEN last_activity_at >= touch.at THEN last_activity_kind ELSE touch.kind END,
         last_activity_at = CASE WHEN last_activity_at >= touch.at THEN last_activity_at ELSE touch.at END,
+        shared_at = CASE WHEN touch.shared IS NULL OR shared_at >= touch.shared THEN shared_at ELSE touch.shared END,
         next_check_at = NULL, check_delay_ms = NULL
-    FROM (SELECT value ->> 0 AS id, value ->> 1 AS at, value ->> 2 AS kind FROM json_each($1)) AS touch
+    FROM (SELECT value ->> 0 AS id, value ->> 1 AS at, value ->> 2 AS kind, value ->> 3 AS shared
+        FROM json_each($1)) AS touch
     WHERE sessions.id = touch.id AND sessions.status <> 'ended'
     RETURNING sessions.id";
 
@@ -42,26 +44,41 @@ impl Store {
     /// Writes touches in one statement and one transaction; returns the ids of the open rows among them, whose
     /// `last_activity_at` is now that of the touch or later. An id that is not returned is ended or unknown.
     ///
-    /// The time only moves forward, `updated_at` stays, and the back-off of each row is cleared.
+    /// The times only move forward, `updated_at` stays, and the back-off of each row is cleared. Of several touches of a row
+    /// the latest is what used it last, and the latest of a kind that is certainly no run's is kept beside that.
     ///
     /// # Errors
     /// When the store fails; then no touch was written.
     pub async fn write_touches(&self, touches: &[Touch]) -> Result<Vec<Id>, StoreError> {
         // One touch a row: what a statement does with two for the same row is not defined.
-        let mut latest: BTreeMap<&Id, &Touch> = BTreeMap::new();
+        let mut latest: BTreeMap<&Id, (&Touch, Option<UtcMs>)> = BTreeMap::new();
         for touch in touches {
-            let kept = latest.entry(&touch.id).or_insert(touch);
+            let (kept, shared) = latest.entry(&touch.id).or_insert((touch, None));
             if touch.at > kept.at {
                 *kept = touch;
             }
+            *shared = (*shared).max(touch.kind.is_shared().then_some(touch.at));
         }
         if latest.is_empty() {
             return Ok(Vec::new());
         }
-        let rows = latest.values().map(|touch| serde_json::json!([touch.id, touch.at.0, touch.kind]));
+        let row = |(touch, shared): &(&Touch, Option<UtcMs>)| {
+            serde_json::json!([touch.id, touch.at.0, touch.kind, shared.map(|at| at.0)])
+        };
+        let rows = latest.values().map(row);
         let query = sqlx::query_scalar(WRITE_TOUCHES).bind(serde_json::Value::from_iter(rows).to_string());
         let written = query.fetch_all(self.writer()).await.at(self)?;
         self.read_ids(&written)
+    }
+
+    /// Reads when somebody last used a session who is certainly no run in it; none where nobody did.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn find_shared_use(&self, id: &Id) -> Result<Option<UtcMs>, StoreError> {
+        let query = sqlx::query_scalar("SELECT shared_at FROM sessions WHERE id = $1").bind(id.as_str());
+        let found: Option<Option<i64>> = query.fetch_optional(self.reader()).await.at(self)?;
+        Ok(found.flatten().map(UtcMs))
     }
 
     /// Writes activity of kind `engine`, now, for the open rows among `ids` whose last activity is `throttle` old or
@@ -89,7 +106,8 @@ impl Store {
                 updated_at = CASE WHEN updated_at > $3 THEN $2 ELSE updated_at END,
                 started_at = CASE WHEN started_at > $3 THEN $2 ELSE started_at END,
                 attached_at = CASE WHEN attached_at > $3 THEN $2 ELSE attached_at END,
-                driver_at = CASE WHEN driver_at > $3 THEN $2 ELSE driver_at END
+                driver_at = CASE WHEN driver_at > $3 THEN $2 ELSE driver_at END,
+                shared_at = CASE WHEN shared_at > $3 THEN $2 ELSE shared_at END
             WHERE id = $1 AND status <> 'ended' AND (last_activity_at > $3 OR latest_stamp_at > $3)";
         let query = sqlx::query(sql).bind(id.as_str()).bind(now.0).bind(now.plus(FUTURE_SLACK_MS).0);
         Ok(query.execute(self.writer()).await.at(self)?.rows_affected() == 1)

@@ -13,7 +13,9 @@ macro_rules! keep_sql {
         concat!(
             "UPDATE sessions SET keep_until = $2, keep_reason = $3, updated_at = $4,
                  last_activity_at = CASE WHEN last_activity_at > $4 THEN last_activity_at ELSE $4 END,
-                 last_activity_kind = 'keep', next_check_at = NULL, check_delay_ms = NULL
+                 last_activity_kind = 'keep',
+                 shared_at = CASE WHEN shared_at >= $4 THEN shared_at ELSE $4 END,
+                 next_check_at = NULL, check_delay_ms = NULL
              WHERE id = $1 AND status <> 'ended'",
             $condition
         )

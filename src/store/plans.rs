@@ -12,7 +12,7 @@ async fn plan(store: &Store, statement: &'static str) -> String {
 }
 
 /// Each statement, and an index that it must use.
-const LOOKUPS: [(&str, &str); 31] = [
+const LOOKUPS: [(&str, &str); 32] = [
     (sessions::BY_ENGINE_SESSION, "sessions_by_engine_session"),
     (candidates::RULE_WINDOW, "sessions_last_used"),
     (candidates::OWN_WINDOW, "sessions_own_due"),
@@ -28,6 +28,7 @@ const LOOKUPS: [(&str, &str); 31] = [
     (activity::NOTE_ENGINE_WORK, "sqlite_autoindex_sessions_1"),
     (starts::NEWEST, "sessions_by_owner"),
     (starts::NEW_ENGINE_IDS, "sqlite_autoindex_sessions_1"),
+    (starts::NOTE_ENGINE_ID, "sessions_by_engine_session"),
     (workers::MOVE_FORWARD, "sessions_last_used"),
     (retention::OLD_SESSIONS, "sessions_ended_at"),
     (retention::OLD_ENTRIES, "timeline_by_time"),

@@ -175,18 +175,6 @@ impl Store {
         Ok((done.rows_affected() == 1).then_some(above + 1))
     }
 
-    /// Notes the engine's own id of the conversation; false when it stands there already or the row is not of that
-    /// generation.
-    ///
-    /// # Errors
-    /// When the store fails.
-    pub async fn set_engine_session_id(&self, id: &Id, generation: i64, value: &str) -> Result<bool, StoreError> {
-        let sql = "UPDATE sessions SET engine_session_id = $3
-                   WHERE id = $1 AND generation = $2 AND engine_session_id IS DISTINCT FROM $3";
-        let query = sqlx::query(sql).bind(id.as_str()).bind(generation).bind(value.to_owned());
-        Ok(query.execute(self.writer()).await.at(self)?.rows_affected() == 1)
-    }
-
     /// Gives the rows without an owner to `owner`; returns how many. An open one stays without where the owner has an
     /// open session in that repo already.
     ///

@@ -94,14 +94,35 @@ impl Store {
     /// Notes the engines' own ids of their conversations, as `runner` says them, on the rows of that runner and generation
     /// that have none or another. An engine whose generation is not said is that of its row. Returns how many changed.
     ///
+    /// An id that a row of another owner has, open or ended, on whatever runner, is never written: whoever had it first
+    /// keeps it.
+    ///
     /// # Errors
-    /// When the store fails.
+    /// When the store fails; then nothing was written.
     pub async fn note_engine_ids(&self, runner: &Id, said: &[(Id, Option<i64>, String)]) -> Result<u64, StoreError> {
         if said.is_empty() || !self.has_news(runner, said).await? {
             return Ok(0);
         }
-        let query = sqlx::query(NOTE_ENGINE_IDS).bind(runner.as_str()).bind(json_said(said));
-        Ok(query.execute(self.writer()).await.at(self)?.rows_affected())
+        let mut tx = self.begin().await?;
+        let mut changed = 0;
+        // One after the other: two owners' engines may say the same at once.
+        for (id, generation, own) in said {
+            let query = sqlx::query(NOTE_ENGINE_ID).bind(id.as_str()).bind(generation).bind(own.clone());
+            changed += query.bind(runner.as_str()).execute(&mut *tx).await.at(self)?.rows_affected();
+        }
+        tx.commit().await.at(self)?;
+        Ok(changed)
+    }
+
+    /// Notes the engine's own id of the conversation; false when it stands there already, a row of another owner has it,
+    /// or the row is not of that generation.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn set_engine_session_id(&self, id: &Id, generation: i64, value: &str) -> Result<bool, StoreError> {
+        let query = sqlx::query(NOTE_ENGINE_ID).bind(id.as_str()).bind(generation).bind(value.to_owned());
+        let done = query.bind(None::<String>).execute(self.writer()).await.at(self)?;
+        Ok(done.rows_affected() == 1)
     }
 
     /// Returns whether any of the ids is news, so that a pass without news writes nothing.
@@ -117,20 +138,34 @@ pub(super) const NEWEST: &str = concat!(
     " FROM sessions WHERE owner_id = $1 AND repo = $2 \
      ORDER BY COALESCE(attached_at, started_at) DESC, id DESC LIMIT 1"
 );
+/// The condition that no row of another owner has an engine's own id; rows without an owner count as one owner's.
+macro_rules! not_anothers {
+    ($own:literal) => {
+        concat!(
+            " AND NOT EXISTS (SELECT 1 FROM sessions AS other WHERE other.engine_session_id = ",
+            $own,
+            " AND COALESCE(other.owner_id, '') <> COALESCE(sessions.owner_id, ''))"
+        )
+    };
+}
 
 /// sqlite: `json_each`.
-pub(super) const NEW_ENGINE_IDS: &str = "SELECT EXISTS (SELECT 1 FROM
+pub(super) const NEW_ENGINE_IDS: &str = concat!(
+    "SELECT EXISTS (SELECT 1 FROM
         (SELECT value ->> 0 AS id, value ->> 1 AS generation, value ->> 2 AS own FROM json_each($2)) AS said
     JOIN sessions ON sessions.id = said.id
     WHERE runner_id = $1 AND sessions.generation = COALESCE(said.generation, sessions.generation)
-        AND engine_session_id IS DISTINCT FROM said.own)";
+        AND sessions.engine_session_id IS DISTINCT FROM said.own",
+    not_anothers!("said.own"),
+    ")"
+);
 
-/// sqlite: `json_each`.
-const NOTE_ENGINE_IDS: &str = "UPDATE sessions SET engine_session_id = said.own
-    FROM (SELECT value ->> 0 AS id, value ->> 1 AS generation, value ->> 2 AS own FROM json_each($2)) AS said
-    WHERE sessions.id = said.id AND runner_id = $1
-        AND sessions.generation = COALESCE(said.generation, sessions.generation)
-        AND engine_session_id IS DISTINCT FROM said.own";
+pub(super) const NOTE_ENGINE_ID: &str = concat!(
+    "UPDATE sessions SET engine_session_id = $3
+     WHERE id = $1 AND generation = COALESCE($2, generation) AND runner_id = COALESCE($4, runner_id)
+        AND engine_session_id IS DISTINCT FROM $3",
+    not_anothers!("$3")
+);
 
 fn json_said(said: &[(Id, Option<i64>, String)]) -> String {
     serde_json::Value::from_iter(said.iter().map(|(id, generation, own)| serde_json::json!([id, generation, own])))
@@ -150,7 +185,9 @@ async fn next_generation(tx: &mut Conn, read: &Session, runner_id: &Id, at: UtcM
     let sql = "UPDATE sessions SET generation = generation + 1, reopened = 0, status = 'starting', runner_id = $3,
                    attached_at = $4, started_at = COALESCE(started_at, $4), updated_at = $4,
                    last_activity_at = CASE WHEN last_activity_at > $4 THEN last_activity_at ELSE $4 END,
-                   last_activity_kind = 'start', next_check_at = NULL, check_delay_ms = NULL,
+                   last_activity_kind = 'start',
+                   shared_at = CASE WHEN shared_at >= $4 THEN shared_at ELSE $4 END,
+                   next_check_at = NULL, check_delay_ms = NULL,
                    ended_at = NULL, end_reason = NULL
                WHERE id = $1 AND generation = $2 AND reopened = $5 AND status = $6 AND runner_id = $7";
     let query = sqlx::query(sql)

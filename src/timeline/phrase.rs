@@ -2,17 +2,18 @@
 
 use crate::protocol::{Ended, ResumeCommand};
 use crate::session::{ActivityKind, Session};
-use crate::time::{Ms, SECOND, UtcMs, spoken};
+use crate::time::{MINUTE, Ms, UtcMs, spoken};
 
 pub(super) fn quiet(session: &Session, now: UtcMs) -> String {
     session.last_used().map_or_else(|| "an unknown time".to_owned(), |at| spoken(now.since(at)))
 }
 
 /// `6 h 3 min with no activity (last: capture poll, 09:14 UTC)`; `idle_ms` is for how long the engine itself had been silent
-/// by then, where its runner told: what the row does not know of was the engine's own work.
+/// by then, where its runner told: what the row, which
+/// may be a minute behind, does not know of was the engine's own work.
 pub(super) fn silence(session: &Session, idle_ms: Option<Ms>, now: UtcMs) -> String {
     let row = session.last_used();
-    let engine = idle_ms.map(|ms| now.minus(ms)).filter(|at| row.is_some_and(|row| at.since(row) > SECOND));
+    let engine = idle_ms.map(|ms| now.minus(ms)).filter(|at| row.is_some_and(|row| at.since(row) > MINUTE));
     let clock = |at: Option<UtcMs>| {
         let text = at.map(|at| at.to_string()).unwrap_or_default();
         text.get(11..16).unwrap_or("unknown").to_owned()

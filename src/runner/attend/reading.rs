@@ -80,19 +80,58 @@ impl Attendant {
     }
 
     /// Takes in the engine's own id of its conversation: on disk first, and only when it is another one.
+    ///
+    /// One that another owner's engine holds, or held when it ended, is not believed: else an engine could lock its real
+    /// owner out of the conversation, and be started with it. Nothing is remembered of it.
     async fn remember(&self, id: &str) {
-        let known = self.session.facts().engine_session_id.as_deref() == Some(id);
-        if known || !is_printable(id) {
+        let held = self.session.facts().engine_session_id.clone();
+        if held.as_deref() == Some(id) || !is_printable(id) {
             return;
         }
-        let (folder, writing) = (self.folder.clone(), id.to_owned());
-        match files::aside(move || intents::write_conversation(&folder, &writing)).await {
-            Ok(()) => self.session.facts().engine_session_id = Some(id.to_owned()),
+        if self.runner.known().is_anothers(id, self.session.owner_id.as_deref()) {
+            self.disbelieve(id);
+            return;
+        }
+        let (folder, writing) = (self.folder.clone(), Some(id.to_owned()));
+        match files::aside(move || intents::write_conversation(&folder, writing.as_deref())).await {
+            Ok(()) if self.claim(id) => {}
+            Ok(()) => {
+                // Another owner's engine came first while it was written.
+                self.disbelieve(id);
+                let folder = self.folder.clone();
+                let taken_back = files::aside(move || intents::write_conversation(&folder, held.as_deref())).await;
+                if let Err(error) = taken_back {
+                    tracing::error!(session_id = %self.session.id, %error, "an engine's claim cannot be taken back");
+                }
+            }
             Err(error) => {
                 tracing::error!(session_id = %self.session.id, %error, "an engine's conversation cannot be written down");
                 self.session.facts().trouble = Some(format!("its conversation cannot be written down: {error}"));
             }
         }
+    }
+
+    /// Makes the conversation the engine's own, unless it is another owner's; under the lock of all engines, so that of two
+    /// that say the same one comes first.
+    fn claim(&self, id: &str) -> bool {
+        let known = self.runner.known();
+        if known.is_anothers(id, self.session.owner_id.as_deref()) {
+            return false;
+        }
+        let mut facts = self.session.facts();
+        facts.engine_session_id = Some(id.to_owned());
+        facts.disbelieved = None;
+        true
+    }
+
+    /// Takes note, for people, that the engine says a conversation that is another owner's.
+    fn disbelieve(&self, id: &str) {
+        let mut facts = self.session.facts();
+        if facts.disbelieved.is_none() {
+            tracing::warn!(session_id = %self.session.id, conversation = id, "an engine claims another owner's conversation");
+        }
+        facts.disbelieved =
+            Some(format!("it claims the conversation {id:?}, which is another owner's, and is not believed"));
     }
 
     /// Follows what the engine does while it is being stopped; once it is done, nobody waits for it any longer.

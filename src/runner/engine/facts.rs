@@ -45,6 +45,8 @@ pub(crate) struct Facts {
     pub(crate) stuck: Vec<String>,
     /// What is wrong with its shim, in one sentence.
     pub(crate) trouble: Option<String>,
+    /// It says that it holds another owner's conversation, in one sentence.
+    pub(crate) disbelieved: Option<String>,
     /// What holds its process tree together.
     pub(crate) containment: Containment,
     /// How many bytes of its standard error were heard.

@@ -118,6 +118,7 @@ impl Engine {
             settled: false,
             stuck: Vec::new(),
             trouble: None,
+            disbelieved: None,
             containment: Containment::BestEffort,
             errors: 0,
             farewell: (String::new(), false),

@@ -34,6 +34,9 @@ const SETTLED_WITHIN: Duration = Duration::from_secs(5);
 /// How often a folder that cannot be read is tried again.
 const READ_AGAIN: Duration = Duration::from_secs(1);
 
+/// What is left of an engine, the session that stands for it, and where errands for it arrive.
+type Found = (Leftover, Arc<Engine>, mpsc::Receiver<Errand>);
+
 impl Runner {
     /// Takes up what an earlier life left, then says that the runner is ready.
     ///
@@ -69,24 +72,32 @@ impl Runner {
             Err(error) => return vec![unreadable(&sessions, &error)],
         };
         let looking = folders.into_iter().map(|folder| self.look_at(folder));
-        futures_util::stream::iter(looking).buffer_unordered(AT_ONCE).filter_map(std::future::ready).collect().await
-    }
-
-    /// Takes up what is left of an engine in a folder; returns a sentence when that cannot be read.
-    async fn look_at(&self, folder: PathBuf) -> Option<String> {
-        let (runner, reading) = (self.clone(), folder.clone());
-        match files::aside(move || runner.sort_out(&reading)).await {
-            Ok(Some(leftover)) => self.take_up(leftover).await,
-            Ok(None) => {}
-            Err(error) => return Some(unreadable(&folder, &error)),
+        let looked: Vec<_> = futures_util::stream::iter(looking).buffer_unordered(AT_ONCE).collect().await;
+        let (mut found, mut unread) = (Vec::new(), Vec::new());
+        for one in looked {
+            match one {
+                Ok(one) => found.extend(one),
+                Err(sentence) => unread.push(sentence),
+            }
         }
-        None
+        // Only once all are held is any output read: what an engine says of its conversation is held against all others.
+        let taking = found.into_iter().map(|one| self.take_up(one));
+        futures_util::stream::iter(taking).buffer_unordered(AT_ONCE).collect::<()>().await;
+        unread
     }
 
-    /// Holds the engine again where its shim is at work, and else records its end.
-    async fn take_up(&self, leftover: Leftover) {
+    /// Holds what is left of an engine in a folder; fails with a sentence when that cannot be read.
+    async fn look_at(&self, folder: PathBuf) -> Result<Option<Found>, String> {
+        let (runner, reading) = (self.clone(), folder.clone());
+        let leftover = files::aside(move || runner.sort_out(&reading)).await;
+        let Some(leftover) = leftover.map_err(|error| unreadable(&folder, &error))? else { return Ok(None) };
         let (session, errands) = self.placeholder(&leftover);
         self.known().sessions.insert(leftover.id.clone(), Arc::clone(&session));
+        Ok(Some((leftover, session, errands)))
+    }
+
+    /// Attends the engine again where its shim is at work, and else records its end.
+    async fn take_up(&self, (leftover, session, errands): Found) {
         let folder = leftover.folder.clone();
         match files::aside(move || Ok(link::vacant(&folder))).await.ok().flatten() {
             Some(vacant) => {

@@ -39,9 +39,7 @@ pub(super) fn check_owner(known: &Known, request: &StartRequest) -> Result<(), R
         return Err(Refusal::not_tracked(id, generation));
     }
     let Some(conversation) = request.engine_session_id.as_deref() else { return Ok(()) };
-    let living = known.holders(conversation).any(|holder| strange(&holder.owner_id));
-    let ended = known.records.of_conversation(conversation).any(|record| strange(&record.owner_id));
-    if living || ended {
+    if known.is_anothers(conversation, request.owner_id.as_deref()) {
         return Err(Refusal::not_tracked(id, generation));
     }
     match known.holders(conversation).find(|holder| holder.id != *id) {

@@ -42,13 +42,14 @@ pub(in crate::verbs) async fn reattach(
 /// When the runner is not enrolled, cannot be asked, or the store fails.
 pub(super) async fn holds_none(tools: &Tools, session: &Session) -> Result<bool, VerbError> {
     let target = runner_of(tools, &session.runner_id).await?;
-    match tools.runners.tracked(&target).await {
-        Observation::Live(set) => Ok(set.tracked.iter().all(|engine| engine.session_id != session.id)),
-        other => Err(VerbError::Runner(format!(
-            "whether runner {} holds an engine of session {} cannot be told: {}",
-            session.runner_id,
-            session.id,
-            other.why().unwrap_or("it gave no answer")
-        ))),
+    let answer = tools.runners.tracked(&target).await;
+    if let Observation::Live(set) = answer {
+        return Ok(set.tracked.iter().all(|engine| engine.session_id != session.id));
     }
+    Err(VerbError::Runner(format!(
+        "whether runner {} holds an engine of session {} cannot be told: {}",
+        session.runner_id,
+        session.id,
+        answer.why().unwrap_or("it gave no answer")
+    )))
 }

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use crate::protocol::{Because, EndMode, EndOutcome, EndRequest, StopLimits};
+use crate::protocol::{Because, EndMode, EndOutcome, EndRequest, StopLimits, Told};
 use crate::runner_client::{Observation, StopAnswer, StopCall, Target};
 use crate::session::{ActivityKind, Run, RunStatus, Session};
 use crate::store::RunFilter;
-use crate::time::{Ms, SECOND, UtcMs, spoken};
+use crate::time::{MINUTE, Ms, SECOND, UtcMs, spoken};
 use crate::timeline::{self, Actor};
 use crate::tools::Tools;
 use crate::verbs::ended::close_gone;
@@ -18,6 +18,10 @@ use crate::verdict::Verdict;
 /// stop makes the engine younger than this, so that its runner refuses.
 const SETTLED: Ms = SECOND;
 
+/// How long an engine that does not tell its turns must have been silent before its run closes it: only its silence says
+/// that it does nothing.
+const SILENT_SETTLED: Ms = MINUTE;
+
 /// How often an engine that was used a moment ago is asked about.
 const TRIES: usize = 2;
 
@@ -25,7 +29,8 @@ const TRIES: usize = 2;
 ///
 /// An engine is stopped only when all of this is true: the run opened the session and did not fail; no other run goes on
 /// in it, fell silent or failed in it; nobody drives it or asked to keep it; nothing that is certainly somebody else's use is newer
-/// than the run's last sign of life, by the row as read after the runner's answer; that runner checks conditions itself, and finds, under its own lock,
+/// than the run's last sign of life, by the row as read after the runner's answer; an engine that does not tell its turns was
+/// unused and said nothing for a minute at least; that runner checks conditions itself, and finds, under its own lock,
 /// this very start of the session doing nothing, awaiting nothing, and unused since that answer and for a second at least. The row is closed
 /// only on the runner's word that the engine is gone.
 ///
@@ -79,6 +84,12 @@ async fn attempt(tools: &Tools, run: &Run, actor: &Actor) -> Result<Attempt, Ver
     if let Some(why) = somebody_else(tools, run, &row).await? {
         return Ok(Attempt::Stays(why));
     }
+    if seen.settled > SETTLED && seen.idle_ms < seen.settled {
+        let least = spoken(seen.settled);
+        return Ok(Attempt::Stays(format!(
+            "its engine does not tell its turns, and was used or spoke less than {least} ago"
+        )));
+    }
     stop(tools, &seen, &row, &by_run(tools, run, actor)).await
 }
 
@@ -97,6 +108,8 @@ struct Seen {
     stamp: String,
     /// For how long nothing had used the engine by then.
     idle_ms: Ms,
+    /// For how long that must be so before it is stopped.
+    settled: Ms,
 }
 
 /// Asks the runner about the engine; or says why its answer is nothing to rest a stop on.
@@ -120,7 +133,8 @@ async fn look(tools: &Tools, target: Target, session: &Session) -> Result<Seen, 
     let Some(idle_ms) = engine.state.idle_ms.value() else {
         return Err(format!("runner {runner} cannot tell since when its engine has been silent"));
     };
-    Ok(Seen { target: target.seen(&set), stamp, idle_ms })
+    let settled = if matches!(engine.state.generating, Told::Silent) { SILENT_SETTLED } else { SETTLED };
+    Ok(Seen { target: target.seen(&set), stamp, idle_ms, settled })
 }
 
 /// Says who else needs the session, by the row as just read; none when nobody does.
@@ -135,7 +149,8 @@ async fn somebody_else(tools: &Tools, run: &Run, session: &Session) -> Result<Op
     if let Some(driven) = driven.filter(|driven| driven.since.is_none_or(|at| now.since(at) < window)) {
         return Ok(Some(format!("{} claimed to drive it, and has not given that up", driven.driver)));
     }
-    if let Some(why) = used_by_others(run, session, now) {
+    let shared = tools.store.find_shared_use(&session.id).await?;
+    if let Some(why) = used_by_others(run, (session, shared), now) {
         return Ok(Some(why));
     }
     let filter = RunFilter { session: Some(session.id.clone()), ..RunFilter::default() };
@@ -146,24 +161,25 @@ async fn somebody_else(tools: &Tools, run: &Run, session: &Session) -> Result<Op
     Ok(other.map(|other| format!("there is another run in it, {} ({})", other.id, other.status)))
 }
 
-/// Says that the session was last used in a way in which whoever delegated the run does not use it, after the run's last
-/// sign of life. Messages and capture polls may be the run's own, and say nothing.
-fn used_by_others(run: &Run, session: &Session, now: UtcMs) -> Option<String> {
+/// Says that the session was used in a way in which whoever delegated the run does not use it, after the run's last sign of
+/// life, whatever used it since: `shared` is when. Messages and capture polls may be the run's own, and say nothing.
+fn used_by_others(run: &Run, (session, shared): (&Session, Option<UtcMs>), now: UtcMs) -> Option<String> {
     let sign = run.heartbeat_at.map_or(run.started_at, |at| at.max(run.started_at));
-    let at = session.last_activity_at.filter(|at| *at > sign)?;
-    let what = match session.last_activity_kind? {
-        ActivityKind::Copilot => "a co-pilot took a turn in it",
-        ActivityKind::Timeline => "somebody read its timeline",
-        ActivityKind::Keep => "somebody asked to keep it",
-        ActivityKind::Start => "somebody else asked for it",
-        ActivityKind::Capture | ActivityKind::Message | ActivityKind::Run | ActivityKind::Engine => return None,
+    let last = session.last_activity_kind.filter(|kind| kind.is_shared());
+    let at = last.and(session.last_activity_at).max(shared).filter(|at| *at > sign)?;
+    let what = match last {
+        Some(ActivityKind::Copilot) => "a co-pilot took a turn in it",
+        Some(ActivityKind::Timeline) => "somebody read its timeline",
+        Some(ActivityKind::Keep) => "somebody asked to keep it",
+        Some(ActivityKind::Start) => "somebody else asked for it",
+        _ => "somebody who is not the run used it",
     };
     Some(format!("{what} {} ago", spoken(now.since(at))))
 }
 
 async fn stop(tools: &Tools, seen: &Seen, session: &Session, actor: &Actor) -> Result<Attempt, VerbError> {
     // What works, waits for a person, or will wake up is never stopped because of a run.
-    let limits = StopLimits::only_if_doing_nothing(seen.idle_ms.max(SETTLED));
+    let limits = StopLimits::only_if_doing_nothing(seen.idle_ms.max(seen.settled));
     let request = EndRequest {
         session_id: session.id.clone(),
         generation: session.generation,

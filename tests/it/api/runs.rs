@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use sexton::entry::EntryKind;
 use sexton::protocol::{EngineState, Told};
 use sexton::session::{ActivityKind, Id, RunStatus, Session};
-use sexton::time::{HOUR, MINUTE};
+use sexton::time::{HOUR, MINUTE, SECOND};
 
 use crate::api::{Answer, Ask, Host, make_token};
 use crate::support::fake_runner::{Answering, FakeRunner, Raw, Verb, When};
@@ -185,6 +185,41 @@ async fn a_session_that_somebody_else_used_since_stays_open() {
     it.host.get(&it.path("timeline")).await.ok();
     it.host.world.clock.advance(MINUTE);
     it.stays("read its timeline").await;
+}
+
+#[tokio::test]
+async fn somebody_elses_use_is_not_hidden_by_what_comes_after_it() {
+    for flushed in [false, true] {
+        let it = Delegated::new().await;
+        it.host.post(&it.path("copilot"), json!({"text": "mind the tests"})).await.ok();
+        if flushed {
+            it.host.worker.recorder.flush().await;
+        }
+        it.host.world.clock.advance(MINUTE);
+        it.host.post(&it.path("activity"), json!({"kind": "capture"})).await.ok();
+        it.host.world.clock.advance(MINUTE);
+        it.stays("somebody who is not the run used it").await;
+    }
+    let it = Delegated::new().await;
+    it.host.get(&it.path("timeline")).await.ok();
+    it.host.world.clock.advance(1);
+    it.host.post(&it.path("activity"), json!({"kind": "capture"})).await.ok();
+    it.host.world.clock.advance(MINUTE);
+    it.stays("somebody who is not the run used it").await;
+}
+
+#[tokio::test]
+async fn an_engine_that_tells_no_turns_is_not_stopped_before_a_minute_of_silence() {
+    for (idle, stays) in [(2 * SECOND, true), (MINUTE - 1, true), (MINUTE, false)] {
+        let it = Delegated::new().await;
+        let plain = EngineState { generating: Told::Silent, awaiting_input: Told::Silent, ..silent(idle) };
+        it.runner.hold_engine(&it.session.id, 1, plain);
+        if stays {
+            it.stays("does not tell its turns").await;
+        } else {
+            assert_eq!(it.finish("succeeded").await["session_ended"], true);
+        }
+    }
 }
 
 #[tokio::test]

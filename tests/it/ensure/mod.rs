@@ -13,6 +13,7 @@ use std::sync::Arc;
 use sexton::entry::{Entry, EntryKind};
 use sexton::session::Session;
 use sexton::store::EntryFilter;
+use sexton::time::MINUTE;
 use sexton::verbs::{self, StartWish, Started, VerbError};
 
 use crate::support::fake_runner::{Answering, FakeRunner, Raw};
@@ -47,7 +48,10 @@ async fn second_runner(world: &World) -> FakeRunner {
 async fn opened(world: &World, runner: &FakeRunner) -> Session {
     let wish = StartWish { runner: Some(id("mac-mini")), args: vec!["--fast".to_owned()], ..wish() };
     let session = ensure(world, &wish).await.unwrap().session;
-    talk(world, runner, &session).await
+    let session = talk(world, runner, &session).await;
+    // Long enough ago that nothing is on its way to the engine any more.
+    world.clock.advance(MINUTE);
+    session
 }
 
 /// Has the engine of a session tell the id of its conversation, as in a first turn; a pass notes it.

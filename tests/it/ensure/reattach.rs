@@ -28,6 +28,24 @@ async fn attached_again_is_not_opened_and_goes_on_with_its_conversation_and_argu
     assert!(entry.message.starts_with("Attached again: "), "{}", entry.message);
 }
 
+/// A runner that takes the engine for somebody else's says to its owner that it holds none.
+#[tokio::test]
+async fn one_that_the_runner_hides_from_its_owner_is_left_as_it_is() {
+    let world = World::new().await;
+    let runner = world.runner().await;
+    let session = opened(&world, &runner).await;
+    let body = json!({"protocol": 1, "runner_id": "mac-mini", "epoch": 1, "ready": true, "session_id": session.id,
+        "generation": 1, "outcome": "not_tracked", "message": "no engine of this session is held here"});
+    runner.answer(Verb::Touch, None, Answering::Raw(Raw::json(404, body.to_string())));
+    let starts = runner.calls_of(Verb::Start).len();
+    let refused = ensure(&world, &wish()).await.unwrap_err();
+    assert!(matches!(&refused, VerbError::Conflict(why) if why.contains("holds an engine")), "{refused}");
+    let row = world.read(&session).await;
+    assert_eq!((row.status, row.generation), (Status::Active, 1));
+    assert_eq!((kinds(&world, &session).await.len(), runner.calls_of(Verb::Start).len()), (1, starts));
+    assert!(runner.script().engines.contains_key(&session.id));
+}
+
 #[tokio::test]
 async fn fifty_at_once_attach_it_once() {
     let world = World::new().await;

@@ -4,7 +4,7 @@ use serde_json::json;
 use sexton::entry::EntryKind;
 use sexton::protocol::{Because, EngineState, Told};
 use sexton::session::{Session, Status};
-use sexton::time::{HOUR, MINUTE, Ms};
+use sexton::time::{HOUR, MINUTE, Ms, SECOND};
 use sexton::verbs::{StartWish, VerbError};
 
 use crate::ensure::{
@@ -54,6 +54,32 @@ async fn an_idle_one_is_stopped_there_and_started_here_and_not_opened() {
     world.sweep().await;
     assert_eq!(world.read(&session).await.status, Status::Active);
     assert_eq!(kinds(&world, &session).await.len(), 3, "one entry says that the old engine is gone");
+}
+
+#[tokio::test]
+async fn one_that_was_used_a_moment_ago_stays_and_so_does_one_without_a_conversation() {
+    let (world, old, new, session) = stage().await;
+    let state = |idle_ms| EngineState { generating: Told::Is(false), ..silent(idle_ms) };
+    old.hold_engine(&session.id, 1, state(5 * SECOND - 1));
+    let refused = ensure(&world, &wish_there()).await.unwrap_err();
+    assert!(matches!(&refused, VerbError::Conflict(why) if why.contains("last used")), "{refused}");
+    stays(&world, (&old, &new), &session).await;
+
+    let plain = world.session("plain", HOUR, |row| row.engine = wish().engine).await;
+    old.hold_engine(&plain.id, 1, silent(HOUR));
+    let there = StartWish { repo: plain.repo.clone(), ..wish_there() };
+    let refused = ensure(&world, &there).await.unwrap_err();
+    assert!(matches!(&refused, VerbError::Conflict(why) if why.contains("no id of its conversation")), "{refused}");
+    assert!(old.script().stops.is_empty() && new.calls_of(Verb::Start).is_empty());
+}
+
+#[tokio::test]
+async fn what_its_engine_called_the_conversation_since_the_last_pass_goes_along() {
+    let (world, old, new, session) = stage().await;
+    old.script().engines.get_mut(&session.id).unwrap().conversation = Some("conv-2".to_owned());
+    let moved = ensure(&world, &wish_there()).await.unwrap().session;
+    assert_eq!(new.calls_of(Verb::Start).pop().unwrap().body["engine_session_id"], "conv-2");
+    assert_eq!((moved.engine_session_id.as_deref(), moved.generation), (Some("conv-2"), 2));
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use reqwest::Method;
 use reqwest::header::{HOST, ORIGIN};
 use serde_json::{Value, json};
 
-use crate::support::runner::{SECRET, TestRunner, tracked};
+use crate::support::runner::{SECRET, TestRunner, ended, tracked};
 
 async fn refused(request: reqwest::RequestBuilder, status: u16, outcome: &str) -> String {
     let answer = request.send().await.unwrap();
@@ -119,25 +119,36 @@ async fn each_verb_is_answered_like_an_unknown_id(runner: &TestRunner, conversat
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_engine_that_claims_another_owners_conversation_takes_nothing_from_it() {
-    let runner = TestRunner::start().await;
-    let claim = r#"{"type":"session","engine_session_id":"c-1"}"#;
-    let script = format!("echo '{claim}'; exec cat");
-    let start = |id: &str, owner: &str, conversation: Value| {
-        json!({"session_id": id, "generation": 1, "engine": "sh", "cwd": "/", "args": [script], "owner_id": owner,
-               "engine_session_id": conversation})
+async fn an_engine_that_claims_another_owners_conversation_is_not_believed() {
+    let runner = TestRunner::start_with(|settings| {
+        let sh = settings.engines.get_mut("sh").unwrap();
+        sh.resume.clone_from(&sh.command);
+    })
+    .await;
+    let script = r#"echo '{"type":"session","engine_session_id":"c-1"}'; echo '{"type":"turn_started"}'; exec cat"#;
+    let start = async |id: &str, owner: &str, generation: i64, conversation: Value| {
+        let body = json!({"session_id": id, "generation": generation, "engine": "sh", "cwd": "/", "args": [script],
+                          "owner_id": owner, "engine_session_id": conversation});
+        let (status, answer) = runner.post("start", body).await;
+        assert_eq!(status, 200, "{answer}");
+        runner.until_tracked(id, "heard", |one| one["generating"] == true).await["engine_session_id"].clone()
     };
-    for (id, owner) in [("b1", "bob"), ("a1", "ann"), ("b2", "bob")] {
-        assert_eq!(runner.post("start", start(id, owner, Value::Null)).await.0, 200);
-        runner.until_tracked(id, "known", |one| one["engine_session_id"] == "c-1").await;
-    }
-    for ended in [false, true] {
-        let found = runner.get("/coding/find?engine_session_id=c-1&owner_id=ann").await;
-        assert_eq!((&found["session_id"], &found["tracked"]), (&json!("a1"), &json!(!ended)), "{found}");
-        let (status, answer) = runner.post("start", start("b3", "bob", json!("c-1"))).await;
-        assert_eq!((status, answer["outcome"].as_str()), (404, Some("not_tracked")), "{answer}");
-        runner.force("a1", 1).await;
-    }
+    let find = async |owner: &str| runner.get(&format!("/coding/find?engine_session_id=c-1&owner_id={owner}")).await;
+    assert_eq!(start("a1", "ann", 1, Value::Null).await, "c-1");
+    assert_eq!(start("b1", "bob", 1, Value::Null).await, Value::Null, "a living engine of ann's holds it");
+    let troubles = runner.get("/coding/health").await["troubles"].to_string();
+    assert!(troubles.contains("session b1") && troubles.contains("another owner's"), "{troubles}");
+    assert_eq!(runner.force("b1", 1).await.0, 200);
+    assert_eq!(ended(&runner.list().await, "b1").unwrap()["engine_session_id"], Value::Null, "nor in its record");
+
+    assert_eq!(runner.force("a1", 1).await.0, 200);
+    assert_eq!(start("b1", "bob", 2, Value::Null).await, Value::Null, "an engine of ann's held it when it ended");
+    assert_eq!(
+        (&find("bob").await["outcome"], &find("ann").await["session_id"]),
+        (&json!("not_tracked"), &json!("a1"))
+    );
+    assert_eq!(start("a1", "ann", 2, json!("c-1")).await, "c-1", "ann takes it up again");
+    assert_eq!(start("a2", "ann", 1, Value::Null).await, "c-1", "one owner's engines may share it");
     runner.stop().await;
 }
 

@@ -139,6 +139,52 @@ async fn a_row_that_was_used_since_it_was_read_is_not_closed_without_a_stop() {
 }
 
 #[tokio::test]
+async fn an_engines_own_id_is_never_noted_in_the_row_of_another_owner() {
+    let (_folder, store) = new_store().await;
+    let bobs = |name: &str| Session { owner_id: Some("bob".to_owned()), ..session(name) };
+    let rows = [session("a"), bobs("b"), Session { runner_id: id("pc"), ..bobs("c") }, session("d")];
+    for row in &rows {
+        insert(&store, row).await;
+    }
+    let said = |name: &str| (id(name), Some(1), "own".to_owned());
+    assert_eq!(
+        store.note_engine_ids(&id("mac"), &[said("a"), said("b")]).await.unwrap(),
+        1,
+        "the first of two at once"
+    );
+    for ended in [false, true] {
+        if ended {
+            close(&store, &read(&store, &rows[0]).await, Guard::EngineGone).await;
+        }
+        assert_eq!(store.note_engine_ids(&id("mac"), &[said("b")]).await.unwrap(), 0);
+        assert!(!store.set_engine_session_id(&id("c"), 1, "own").await.unwrap(), "whatever its runner");
+    }
+    assert!(store.set_engine_session_id(&id("d"), 1, "own").await.unwrap(), "the same owner's");
+    let mut noted = Vec::new();
+    for row in &rows {
+        noted.push(read(&store, row).await.engine_session_id);
+    }
+    assert_eq!(noted, [Some("own".to_owned()), None, None, Some("own".to_owned())]);
+    assert_eq!(store.find_engine_session("own", Some(("bob", false))).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_shared_use_only_moves_forward_and_no_other_use_hides_it() {
+    let (_folder, store) = new_store().await;
+    let row = session("a");
+    insert(&store, &row).await;
+    let touch = |after: i64, kind| Touch { id: row.id.clone(), at: NOON.plus(after), kind };
+    assert_eq!(store.find_shared_use(&row.id).await.unwrap(), None);
+    store.write_touches(&[touch(2, ActivityKind::Copilot), touch(3, ActivityKind::Capture)]).await.unwrap();
+    assert_eq!(read(&store, &row).await.last_activity_kind, Some(ActivityKind::Capture));
+    store.write_touches(&[touch(1, ActivityKind::Timeline)]).await.unwrap();
+    store.write_touches(&[touch(9, ActivityKind::Run)]).await.unwrap();
+    assert_eq!(store.find_shared_use(&row.id).await.unwrap(), Some(NOON.plus(2)));
+    store.keep_session(&row.id, NOON.plus(HOUR), "lunch", NOON.plus(5)).await.unwrap();
+    assert_eq!(store.find_shared_use(&row.id).await.unwrap(), Some(NOON.plus(5)));
+}
+
+#[tokio::test]
 async fn a_starting_row_that_got_going_is_not_closed_as_failed() {
     let (_folder, store) = new_store().await;
     let row = Session { status: Status::Starting, ..session("a") };
