@@ -74,8 +74,16 @@ async fn a_turn_an_idle_reap_that_leaves_nothing_and_a_resume_with_context() {
     world.say(1, &format!("@sh nohup sleep {word} >/dev/null 2>&1 &")).await;
     world.runner.until("left", |_| sleeping(&word).len() == 1).await;
     let conversation = world.idle().await["engine_session_id"].clone();
-    world.runner.clock.advance(7 * HOUR);
-    let (_, answer) = world.runner.end_if_idle("s1").await;
+    let mut answer = Value::Null;
+    // A server that is slow says the last of a turn only after the clock was moved: then the window begins anew.
+    for _ in 0..5 {
+        world.runner.clock.advance(7 * HOUR);
+        answer = world.runner.end_if_idle("s1").await.1;
+        if answer["because"] != "active" {
+            break;
+        }
+        world.idle().await;
+    }
     assert_eq!(answer["outcome"], "stopped", "{answer}");
     assert!(!is_alive(pid) && sleeping(&word).is_empty());
     world.open(2, &conversation).await;

@@ -63,10 +63,17 @@ pub(crate) async fn a_message_is_refused_and_then_goes_on(runner: TestRunner, ap
     verbs::send(tools, &session.id, &Message::new("@say the word is heron")).await.unwrap();
     let first = over((&runner, api), &session, "heron").await;
 
-    runner.clock.advance(QUIET);
-    world.clock.advance(QUIET);
-    world.sweep().await;
-    let row = world.read(&session).await;
+    let mut row = world.read(&session).await;
+    // An engine that is slow says the last of a turn only after the clocks were moved: then the window begins anew.
+    for _ in 0..5 {
+        runner.clock.advance(QUIET);
+        world.clock.advance(QUIET);
+        world.sweep().await;
+        row = world.read(&session).await;
+        if !row.is_open() {
+            break;
+        }
+    }
     assert_eq!((row.status, row.end_reason.as_deref()), (Status::Ended, Some("idle")));
     assert_eq!(row.engine_session_id.as_deref(), first["engine_session_id"].as_str());
 
