@@ -68,7 +68,7 @@ async fn warn_of(pass: &Pass, session: &Session, decision: &Decision) -> Result<
         return Ok(());
     }
     let Some(post) = pass.posts.get(&session.runner_id) else {
-        let grounds = Grounds::of(session).with(decision);
+        let grounds = act::unobserved_grounds(pass, session).with(decision);
         return tell(pass, grounds, (due_at, deadline)).await;
     };
     let observed = post.latest().await;

@@ -43,7 +43,9 @@ pub(super) async fn free(tools: &Tools, open: &Session, force: bool) -> Result<O
     }
     let Some(engine) = held_idle(open, &set)? else { return Ok(Some(Freed::NotHeld)) };
     note(tools, open, engine.engine_session_id.as_deref()).await?;
-    if engine.engine_session_id.is_none() && open.engine_session_id.is_none() && !force {
+    // As the row has it: an id that somebody else's session has is not written, and nothing could go on with it.
+    let row = tools.store.find_session(&open.id).await?;
+    if row.is_none_or(|row| row.engine_session_id.is_none()) && !force {
         return Err(stays(
             open,
             "it told no id of its conversation and would begin a fresh one there; `force` moves it all the same",

@@ -71,6 +71,16 @@ async fn one_that_was_used_a_moment_ago_stays_and_so_does_one_without_a_conversa
     let refused = ensure(&world, &there).await.unwrap_err();
     assert!(matches!(&refused, VerbError::Conflict(why) if why.contains("no id of its conversation")), "{refused}");
     assert!(old.script().stops.is_empty() && new.calls_of(Verb::Start).is_empty());
+
+    // It says the id of a conversation that somebody else's session has, with which it could not go on.
+    let others = |row: &mut Session| {
+        (row.owner_id, row.engine_session_id) = (Some("bob".to_owned()), Some("theirs".to_owned()));
+    };
+    world.session("theirs", HOUR, others).await;
+    old.script().engines.get_mut(&plain.id).unwrap().conversation = Some("theirs".to_owned());
+    let refused = ensure(&world, &there).await.unwrap_err();
+    assert!(matches!(&refused, VerbError::Conflict(why) if why.contains("no id of its conversation")), "{refused}");
+    assert!(old.script().stops.is_empty() && new.calls_of(Verb::Start).is_empty());
 }
 
 #[tokio::test]
