@@ -1,6 +1,6 @@
 //! Whether runners are there, and whether they hold the caller's sessions; asking is no use of any.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use axum::Json;
 use axum::extract::State;
@@ -13,8 +13,8 @@ use crate::api::owned::Enrolled;
 use crate::api::page::Page;
 use crate::api::state::{Api, Shared};
 use crate::connectivity::{Probe, RunnerConnectivity, SessionConnectivity};
-use crate::session::{Id, Session};
-use crate::store::SessionFilter;
+use crate::session::Id;
+use crate::store::{Placement, SessionFilter};
 use crate::time::{Ms, UtcMs};
 
 /// How a runner stands.
@@ -63,7 +63,7 @@ pub(super) async fn one(
 pub(super) async fn all(State(api): State<Shared>, caller: Caller) -> Result<Json<Page<Connectivity>>, ApiError> {
     let runners = api.tools().store.list_runners().await?;
     let probes = api.probes.probe_all(api.tools(), runners).await;
-    let mut by_runner: BTreeMap<Id, Vec<Session>> = BTreeMap::new();
+    let mut by_runner: HashMap<Id, Vec<Placement>> = HashMap::new();
     for session in sessions(&api, &caller, None).await? {
         by_runner.entry(session.runner_id.clone()).or_default().push(session);
     }
@@ -73,13 +73,14 @@ pub(super) async fn all(State(api): State<Shared>, caller: Caller) -> Result<Jso
 }
 
 /// Reads the open sessions that the caller may see, on one runner or on all.
-async fn sessions(api: &Api, caller: &Caller, runner: Option<Id>) -> Result<Vec<Session>, ApiError> {
+async fn sessions(api: &Api, caller: &Caller, runner: Option<Id>) -> Result<Vec<Placement>, ApiError> {
     let filter = SessionFilter { open_only: true, runner, ..caller.filter(api) };
-    Ok(api.tools().store.list_sessions(&filter).await?)
+    Ok(api.tools().store.list_placements(&filter).await?)
 }
 
-fn connectivity(api: &Api, probe: &Probe, sessions: &[Session]) -> Connectivity {
-    let presence = |session: &Session| Presence { session_id: session.id.clone(), state: probe.presence(session) };
+fn connectivity(api: &Api, probe: &Probe, sessions: &[Placement]) -> Connectivity {
+    let presence =
+        |session: &Placement| Presence { session_id: session.session_id.clone(), state: probe.presence(session) };
     Connectivity {
         runner_id: probe.runner_id.clone(),
         state: probe.state,

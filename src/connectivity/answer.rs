@@ -3,8 +3,8 @@
 use crate::protocol::tracked::TrackedSet;
 use crate::report::RunnerState;
 use crate::runner_client::Observation;
-use crate::session::{Id, Session, Status};
-use crate::store::{Store, StoreError};
+use crate::session::Id;
+use crate::store::{Placement, Store, StoreError};
 use crate::time::UtcMs;
 use crate::words::words;
 
@@ -93,12 +93,11 @@ pub async fn remember(store: &Store, runner: &Id, observation: &Observation, now
 /// It is missing only if it is not listed at all, and its row is one whose engine had been started before the question:
 /// what began later cannot be in the answer. An engine of another start is no engine of this one, and no proof that there
 /// is none.
-pub(super) fn presence(session: &Session, listed: &[Option<i64>], asked_at: UtcMs) -> SessionConnectivity {
+pub(super) fn presence(session: &Placement, listed: &[Option<i64>], asked_at: UtcMs) -> SessionConnectivity {
     let fits = |generation: &Option<i64>| generation.is_none_or(|own| own == session.generation);
-    let began = session.attached_at.or(session.started_at);
     if listed.iter().any(fits) {
         SessionConnectivity::Tracked
-    } else if listed.is_empty() && session.status == Status::Active && began.is_some_and(|at| at < asked_at) {
+    } else if listed.is_empty() && session.is_active && session.began.is_some_and(|at| at < asked_at) {
         SessionConnectivity::Missing
     } else {
         SessionConnectivity::Unknown

@@ -8,7 +8,8 @@ use futures_util::StreamExt;
 
 use crate::connectivity::answer::{Classified, RunnerConnectivity, SessionConnectivity, classify, presence, remember};
 use crate::runner_client::Target;
-use crate::session::{Id, Runner, Session};
+use crate::session::{Id, Runner};
+use crate::store::Placement;
 use crate::time::{Ms, UtcMs};
 use crate::tools::Tools;
 
@@ -42,11 +43,11 @@ impl Probe {
 
     /// Says whether the runner holds the engine of a session, whose row was read after the answer.
     #[must_use]
-    pub fn presence(&self, session: &Session) -> SessionConnectivity {
+    pub fn presence(&self, session: &Placement) -> SessionConnectivity {
         if self.state != RunnerConnectivity::Connected {
             return SessionConnectivity::Unknown;
         }
-        presence(session, self.listed.get(&session.id).map_or(&[], Vec::as_slice), self.asked_at)
+        presence(session, self.listed.get(&session.session_id).map_or(&[], Vec::as_slice), self.asked_at)
     }
 }
 

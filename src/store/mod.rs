@@ -16,6 +16,7 @@ mod holds;
 mod imports;
 mod open;
 mod place;
+mod placements;
 #[cfg(test)]
 mod plans;
 mod retention;
@@ -44,6 +45,7 @@ pub use error::StoreError;
 pub use events::EventFilter;
 pub use holds::Claim;
 pub use imports::Imported;
+pub use placements::Placement;
 pub use retention::{Keep, Protected, Pruned};
 pub use runners::RunnerMemory;
 pub use runs::{RunBegun, RunFilter};

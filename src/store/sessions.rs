@@ -121,31 +121,8 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub async fn list_sessions(&self, filter: &SessionFilter) -> Result<Vec<Session>, StoreError> {
-        // Built, so that each combination can use its own index.
-        let mut sql: QueryBuilder<Sqlite> =
-            QueryBuilder::new(concat!("SELECT ", session_columns!(), " FROM sessions WHERE 1 = 1"));
-        if let Some(owner) = &filter.owner {
-            sql.push(" AND (owner_id = ").push_bind(owner.clone());
-            sql.push(if filter.ownerless_too { " OR owner_id IS NULL)" } else { ")" });
-        }
-        if filter.open_only {
-            sql.push(" AND status <> 'ended'");
-        }
-        if let Some(runner) = &filter.runner {
-            sql.push(" AND runner_id = ").push_bind(runner.as_str());
-        }
-        if let Some(repo) = &filter.repo {
-            sql.push(" AND repo = ").push_bind(repo.clone());
-        }
-        if let Some(engine) = &filter.engine {
-            sql.push(" AND engine = ").push_bind(engine.clone());
-        }
-        if let Some(status) = filter.status {
-            sql.push(" AND status = ").push_bind(status.as_str());
-        }
-        if let Some(after) = &filter.after {
-            sql.push(" AND id > ").push_bind(after.as_str());
-        }
+        let mut sql = QueryBuilder::new(concat!("SELECT ", session_columns!(), " FROM sessions WHERE 1 = 1"));
+        narrow(&mut sql, filter);
         sql.push(" ORDER BY id LIMIT ").push_bind(i64::from(filter.limit.unwrap_or(u32::MAX)));
         self.read_all(sql.build_query_as::<SessionRow>().fetch_all(self.reader()).await)
     }
@@ -200,6 +177,32 @@ impl Store {
             " FROM sessions WHERE owner_id IS NULL AND status <> 'ended' ORDER BY id"
         );
         self.read_all(sqlx::query_as::<_, SessionRow>(sql).fetch_all(self.reader()).await)
+    }
+}
+
+/// Adds what the filter asks of a row. Built, so that each combination can use its own index.
+pub(super) fn narrow(sql: &mut QueryBuilder<Sqlite>, filter: &SessionFilter) {
+    if let Some(owner) = &filter.owner {
+        sql.push(" AND (owner_id = ").push_bind(owner.clone());
+        sql.push(if filter.ownerless_too { " OR owner_id IS NULL)" } else { ")" });
+    }
+    if filter.open_only {
+        sql.push(" AND status <> 'ended'");
+    }
+    if let Some(runner) = &filter.runner {
+        sql.push(" AND runner_id = ").push_bind(runner.as_str());
+    }
+    if let Some(repo) = &filter.repo {
+        sql.push(" AND repo = ").push_bind(repo.clone());
+    }
+    if let Some(engine) = &filter.engine {
+        sql.push(" AND engine = ").push_bind(engine.clone());
+    }
+    if let Some(status) = filter.status {
+        sql.push(" AND status = ").push_bind(status.as_str());
+    }
+    if let Some(after) = &filter.after {
+        sql.push(" AND id > ").push_bind(after.as_str());
     }
 }
 
