@@ -361,25 +361,9 @@ pub(crate) struct Gone {
     /// What kept its tree together.
     #[serde(default)]
     pub(crate) containment: Containment,
-    /// Whether a stop was asked for while something of it was left; see [`Gone::was_asked`].
+    /// Whether a runner's order to stop reached the shim before all was gone.
     #[serde(default)]
     pub(crate) asked: bool,
-}
-
-impl Gone {
-    /// Returns whether a runner's order to stop reached the shim before all was gone.
-    ///
-    /// A shim of an earlier version does not say so, but only an order leads to the first steps of a stop.
-    #[must_use]
-    pub(crate) fn was_asked(&self) -> bool {
-        self.asked || begins_a_stop(&self.stages)
-    }
-}
-
-/// Returns whether the first of these steps is one that only an order to stop leads to.
-#[must_use]
-pub(crate) fn begins_a_stop(stages: &[StopStage]) -> bool {
-    stages.first().is_some_and(|first| ["interrupted", "stdin_closed"].contains(&first.stage.as_str()))
 }
 
 #[cfg(test)]
