@@ -123,7 +123,7 @@ async fn fill(tools: &Tools, urls: &[String], sessions: usize) {
     }
     let rows: Vec<Session> = (0..sessions).map(|number| row(number, now)).collect();
     for chunk in rows.chunks(10_000) {
-        tools.store.import_sessions(chunk, "me").await.unwrap();
+        tools.store.import_sessions(chunk, "me", |_| None).await.unwrap();
     }
 }
 

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::api::feed::Feed;
+use crate::api::feed::Listeners;
 use crate::api::health::NO_TOKEN;
 use crate::api::routes;
 use crate::api::state::{Api, Shared};
@@ -83,9 +83,9 @@ pub fn router(worker: Worker, owner: String, address: SocketAddr) -> anyhow::Res
 
 fn shared(worker: Worker, owner: String, names: Names, stopping: CancellationToken) -> anyhow::Result<Shared> {
     let document = Bytes::from(routes::describe().to_json().context("the API cannot be described")?);
-    let (requests, probes, feed) = (TaskTracker::new(), Probes::default(), Feed::default());
+    let (requests, probes, listeners) = (TaskTracker::new(), Probes::default(), Listeners::default());
     let seats = Seats::new(Arc::clone(&worker.tools.clock));
-    Ok(Shared::new(Api { worker, owner, names, requests, probes, feed, seats, stopping, document }))
+    Ok(Shared::new(Api { worker, owner, names, requests, probes, listeners, seats, stopping, document }))
 }
 
 /// Says where the API is, and what is missing before anybody can use it.
@@ -107,7 +107,7 @@ async fn answer(
     let serving = axum::serve(listener, routes::route(api)).with_graceful_shutdown(stop.clone().cancelled_owned());
     let overdue = async {
         stop.cancelled().await;
-        api.feed.end();
+        api.listeners.end();
         tokio::time::sleep(limit).await;
     };
     let finishing = async {

@@ -6,7 +6,7 @@ use axum::body::Bytes;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::api::feed::Feed;
+use crate::api::feed::Listeners;
 use crate::attach::Seats;
 use crate::connectivity::Probes;
 use crate::network::Names;
@@ -26,7 +26,7 @@ pub(super) struct Api {
     /// What runners answered to whoever wants to know whether they are there.
     pub(super) probes: Probes,
     /// Whoever listens to events.
-    pub(super) feed: Feed,
+    pub(super) listeners: Listeners,
     /// How far clients that follow sessions were served.
     pub(super) seats: Seats,
     /// Cancelled when the worker stops: what has no end of its own ends then.

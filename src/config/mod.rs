@@ -1,7 +1,7 @@
 //! The settings: one struct per table of `config.toml`, whose shipped copy is the one place where defaults stand.
 //!
-//! `load.rs` layers the sources, `check.rs` refuses settings that contradict each other, `paths.rs` says where files lie,
-//! `keys.rs` lists the settings, `render.rs` prints the effective ones, `rules.rs` has the limits of each
+//! `load.rs` layers the sources, `check/` refuses settings that contradict each other, `paths.rs` says where files lie,
+//! `keys.rs` lists the settings, `render.rs` prints the effective ones, `rules/` has the limits of each
 //! session, and `changes.rs` what differs between two.
 
 mod changes;

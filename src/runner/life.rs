@@ -11,7 +11,7 @@ use crate::runner::attend::{Attendant, Parting};
 use crate::runner::engine::{Ending, Engine, Errand};
 use crate::runner::records::{self, Of, Record};
 use crate::runner::shim::cgroup::Leaf;
-use crate::runner::shim::wire::{Containment, Gone, HELD, Held, OUT, begins_a_stop};
+use crate::runner::shim::wire::{Containment, Gone, HELD, Held, OUT};
 use crate::runner::{Runner, files, output, survivors};
 use crate::session::Id;
 
@@ -209,7 +209,8 @@ fn ended(session: &Engine, gone: Option<Gone>, complaints: String) -> Ended {
 
 /// Completes the steps: an engine that leaves as soon as its input is closed may be gone before its shim heard of a stop.
 fn stages(mut told: Vec<StopStage>, asked: bool) -> Vec<StopStage> {
-    if asked && !begins_a_stop(&told) {
+    let begins = |first: &StopStage| ["interrupted", "stdin_closed"].contains(&first.stage.as_str());
+    if asked && !told.first().is_some_and(begins) {
         told.insert(0, StopStage { stage: "stdin_closed".to_owned(), at_ms: 0 });
     }
     told

@@ -15,6 +15,7 @@ mod reach;
 mod secret;
 mod session;
 mod target;
+mod wrapped;
 
 use futures_util::future::BoxFuture;
 
@@ -22,6 +23,7 @@ pub use answers::{NoAnswer, Observation, OutputReply, SessionReply, StopAnswer};
 pub use events::{EventKind, EventStream, RunnerEvent};
 pub use http::{ClientSettings, HttpRunners};
 pub use target::Target;
+pub use wrapped::{Wrapped, Wrapper};
 
 use crate::protocol::{
     EndRequest, EventsRequest, FindAnswer, FindRequest, ForgetRequest, Health, HistoryAnswer, HistoryRequest,

@@ -37,9 +37,6 @@ pub(super) const NOTE_ENGINE_WORK: &str = "UPDATE sessions SET
         AND (last_activity_at IS NULL OR last_activity_at <= $3)
     RETURNING id";
 
-pub(super) const CLEAR_POSTPONED: &str = "UPDATE sessions SET next_check_at = NULL, check_delay_ms = NULL
-    WHERE status <> 'ended' AND next_check_at IS NOT NULL";
-
 impl Store {
     /// Writes touches in one statement and one transaction; returns the ids of the open rows among them, whose
     /// `last_activity_at` is now that of the touch or later. An id that is not returned is ended or unknown.
@@ -133,13 +130,5 @@ impl Store {
         let query = sqlx::query_scalar("SELECT check_delay_ms FROM sessions WHERE id = $1").bind(id.as_str());
         let found: Option<Option<Ms>> = query.fetch_optional(self.reader()).await.at(self)?;
         Ok(found.flatten())
-    }
-
-    /// Lets all rows be looked at again, after a limit has changed; returns how many were held back.
-    ///
-    /// # Errors
-    /// When the store fails.
-    pub async fn clear_postponed(&self) -> Result<u64, StoreError> {
-        Ok(sqlx::query(CLEAR_POSTPONED).execute(self.writer()).await.at(self)?.rows_affected())
     }
 }

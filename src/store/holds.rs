@@ -39,20 +39,8 @@ pub enum Claim {
 }
 
 impl Store {
-    /// Keeps an open session by request until `until`; false when there is no such open session. It is activity of kind
-    /// `keep` and clears the back-off.
-    ///
-    /// # Errors
-    /// When the store fails.
-    pub async fn keep_session(&self, id: &Id, until: UtcMs, reason: &str, at: UtcMs) -> Result<bool, StoreError> {
-        let mut tx = self.begin().await?;
-        let kept = keep(&mut tx, keep_sql!(""), id, (until, reason, at)).await.at(self)?;
-        tx.commit().await.at(self)?;
-        Ok(kept)
-    }
-
-    /// As [`Store::keep_session`], with its entry in the same transaction; false when there is no such open session, and
-    /// nothing was written.
+    /// Keeps an open session by request until `until`, with its entry in the same transaction; false when there is no such
+    /// open session, and nothing was written. It is activity of kind `keep` and clears the back-off.
     ///
     /// # Errors
     /// When the store fails; then nothing was written.

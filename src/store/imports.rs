@@ -22,28 +22,12 @@ pub enum Imported {
 }
 
 impl Store {
-    /// Imports sessions in one transaction; rows without an owner become `owner`'s.
+    /// Imports sessions in one transaction, each with the entry that `tell` makes of the row as it was written, if it makes
+    /// one; rows without an owner become `owner`'s.
     ///
     /// # Errors
     /// When the store fails; then nothing was written.
-    pub async fn import_sessions(&self, sessions: &[Session], owner: &str) -> Result<Imported, StoreError> {
-        self.import(sessions, owner, |_| None).await
-    }
-
-    /// As [`Store::import_sessions`], with an entry for each row as it was written, in the same transaction.
-    ///
-    /// # Errors
-    /// As [`Store::import_sessions`].
-    pub async fn import_and_tell(
-        &self,
-        sessions: &[Session],
-        owner: &str,
-        tell: impl Fn(&Session) -> NewEntry,
-    ) -> Result<Imported, StoreError> {
-        self.import(sessions, owner, |row| Some(tell(row))).await
-    }
-
-    async fn import(
+    pub async fn import_sessions(
         &self,
         sessions: &[Session],
         owner: &str,

@@ -53,17 +53,6 @@ pub enum RunBegun {
 }
 
 impl Store {
-    /// Inserts a run; false when there is one of that id already.
-    ///
-    /// # Errors
-    /// When the store fails.
-    pub async fn insert_run(&self, run: &Run) -> Result<bool, StoreError> {
-        let mut tx = self.begin().await?;
-        let inserted = insert(&mut tx, run).await.at(self)?;
-        tx.commit().await.at(self)?;
-        Ok(inserted)
-    }
-
     /// Inserts a run with the entry that tells of its beginning, in one transaction.
     ///
     /// Of two begins of one id in one session at once, one may have opened the session and the other been first here: the
@@ -113,15 +102,6 @@ impl Store {
             " FROM sessions WHERE id = (SELECT session_id FROM runs WHERE runs.id = $1)"
         );
         self.read_one(sqlx::query_as::<_, SessionRow>(sql).bind(id.as_str()).fetch_optional(self.reader()).await)
-    }
-
-    /// Lists the runs of a session, oldest first.
-    ///
-    /// # Errors
-    /// When the store fails.
-    pub async fn list_runs(&self, session: &Id) -> Result<Vec<Run>, StoreError> {
-        let sql = select_runs!("WHERE session_id = $1 ORDER BY started_at, id");
-        self.read_all(sqlx::query_as::<_, RunRow>(sql).bind(session.as_str()).fetch_all(self.reader()).await)
     }
 
     /// Lists runs without what they reported, which may be long.

@@ -1,6 +1,5 @@
 //! Settings that are changed while processes run, so they lie in the store and not in the configuration.
 
-use crate::store::activity::CLEAR_POSTPONED;
 use crate::store::error::At;
 use crate::store::{Store, StoreError};
 
@@ -9,6 +8,10 @@ pub const PAUSED: &str = "paused";
 
 const SET: &str = "INSERT INTO settings (name, value) VALUES ($1, $2)
     ON CONFLICT (name) DO UPDATE SET value = excluded.value";
+
+/// Lets all rows be looked at again.
+const CLEAR_POSTPONED: &str = "UPDATE sessions SET next_check_at = NULL, check_delay_ms = NULL
+    WHERE status <> 'ended' AND next_check_at IS NOT NULL";
 
 /// The setting that holds the limits of the rules as the last process that swept used them.
 const LIMITS: &str = "limits";

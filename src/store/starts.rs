@@ -1,6 +1,7 @@
 //! Starts of sessions with all that the next start needs: the arguments, the engine's own id, and the entry that tells.
 
 use crate::entry::NewEntry;
+use crate::protocol::Ended;
 use crate::session::{Id, Session};
 use crate::store::error::{At, BadRow, is_taken};
 use crate::store::rows::{Plain, SessionRow, session_columns};
@@ -112,6 +113,17 @@ impl Store {
         }
         tx.commit().await.at(self)?;
         Ok(changed)
+    }
+
+    /// Notes what an engine of `runner` that is gone called its conversation last, with which the session can be resumed.
+    /// It is written as by [`Store::note_engine_ids`]; nothing is where the record names none.
+    ///
+    /// # Errors
+    /// When the store fails; then nothing was written.
+    pub async fn note_last_engine_id(&self, runner: &Id, ended: &Ended) -> Result<(), StoreError> {
+        let Some(own) = &ended.engine_session_id else { return Ok(()) };
+        let said = (ended.session_id.clone(), Some(ended.generation), own.clone());
+        self.note_engine_ids(runner, &[said]).await.map(drop)
     }
 
     /// Notes the engine's own id of the conversation; false when it stands there already, a row of another owner has it,

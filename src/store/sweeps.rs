@@ -88,35 +88,6 @@ impl Plain for SweepRow {
     }
 }
 
-#[derive(FromRow)]
-struct ItemRow {
-    sweep_id: String,
-    trigger: String,
-    session_id: String,
-    part: String,
-    verdict: String,
-    action: String,
-    message: String,
-    at: i64,
-}
-
-impl Plain for ItemRow {
-    type Value = SweepItem;
-
-    fn plain(self) -> Result<SweepItem, BadRow> {
-        Ok(SweepItem {
-            sweep_id: word("sweep_id", &self.sweep_id)?,
-            trigger: self.trigger,
-            session_id: word("session_id", &self.session_id)?,
-            part: self.part,
-            verdict: self.verdict,
-            action: self.action,
-            message: self.message,
-            at: UtcMs(self.at),
-        })
-    }
-}
-
 macro_rules! select_sweeps {
     ($rest:literal) => {
         concat!("SELECT id, \"trigger\", started_at, finished_at, eventful, report FROM sweeps ", $rest)
@@ -144,15 +115,6 @@ impl Store {
         Ok(())
     }
 
-    /// Finds a sweep by its id.
-    ///
-    /// # Errors
-    /// When the store fails.
-    pub async fn find_sweep(&self, id: &Id) -> Result<Option<Sweep>, StoreError> {
-        let sql = select_sweeps!("WHERE id = $1");
-        self.read_one(sqlx::query_as::<_, SweepRow>(sql).bind(id.as_str()).fetch_optional(self.reader()).await)
-    }
-
     /// Lists sweeps, the newest first.
     ///
     /// # Errors
@@ -174,16 +136,6 @@ impl Store {
         );
         let query = sqlx::query_as::<_, SweepRow>(sql).bind(i64::from(limit)).bind(after.as_str());
         self.read_all(query.fetch_all(self.reader()).await)
-    }
-
-    /// Lists what a sweep did, in the order in which it did it.
-    ///
-    /// # Errors
-    /// When the store fails.
-    pub async fn list_items(&self, sweep: &Id) -> Result<Vec<SweepItem>, StoreError> {
-        let sql = "SELECT sweep_id, \"trigger\", session_id, part, verdict, action, message, at
-                   FROM sweep_items JOIN sweeps ON sweeps.id = sweep_id WHERE sweep_id = $1 ORDER BY at, session_id";
-        self.read_all(sqlx::query_as::<_, ItemRow>(sql).bind(sweep.as_str()).fetch_all(self.reader()).await)
     }
 }
 

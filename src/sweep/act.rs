@@ -13,7 +13,7 @@ use crate::protocol::{EndMode, EndOutcome, EndRequest, Ended, ForgetRequest};
 use crate::report::{Action, Item, PartName};
 use crate::runner_client::{NoAnswer, StopAnswer, StopCall, Target};
 use crate::session::{Id, Session};
-use crate::store::{Close, Closed, Guard, Store, StoreError, SweepItem};
+use crate::store::{Close, Closed, Guard, StoreError, SweepItem};
 use crate::sweep::observe::{Observed, Post};
 use crate::sweep::pass::{Pass, Settled};
 use crate::time::UtcMs;
@@ -94,7 +94,7 @@ pub(crate) async fn close_gone(
         entry: &entry,
         item: Some(&stored(pass, part, &item, now)),
     };
-    note_engine_id(pass.store(), session, ended).await?;
+    pass.store().note_last_engine_id(&session.runner_id, ended).await?;
     let closed = pass.store().close_session(&close).await?;
     match closed {
         Closed::Done => forget_later(pass, &session.runner_id, &session.id, ended.generation),
@@ -103,15 +103,6 @@ pub(crate) async fn close_gone(
         }
     }
     Ok((closed, item))
-}
-
-/// Keeps the engine's own id of the conversation that it held last, with which the session can be resumed.
-async fn note_engine_id(store: &Store, session: &Session, ended: &Ended) -> Result<(), StoreError> {
-    if let Some(own) = &ended.engine_session_id {
-        let said = (ended.session_id.clone(), Some(ended.generation), own.clone());
-        store.note_engine_ids(&session.runner_id, &[said]).await?;
-    }
-    Ok(())
 }
 
 /// Returns the word under which the end of an engine is reported: the runner's reason, or `exited`.

@@ -41,10 +41,7 @@ pub(super) async fn close_gone(
     let grounds = Grounds::of(session);
     let entry = timeline::engine_gone(grounds, outcome, ended, actor, now);
     let close = Close { session, at: now, reason: &ended.reason, guard: Guard::EngineGone, entry: &entry, item: None };
-    if let Some(own) = &ended.engine_session_id {
-        let said = (ended.session_id.clone(), Some(ended.generation), own.clone());
-        tools.store.note_engine_ids(&session.runner_id, &[said]).await?;
-    }
+    tools.store.note_last_engine_id(&session.runner_id, ended).await?;
     let may_forget = match tools.store.close_session(&close).await? {
         Closed::Done => true,
         Closed::LostRace => {

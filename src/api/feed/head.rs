@@ -13,7 +13,7 @@ const EVERY: Duration = Duration::from_millis(500);
 
 /// The listeners of one worker. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub(in crate::api) struct Feed(Arc<Inner>);
+pub(in crate::api) struct Listeners(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -29,7 +29,7 @@ impl Default for Inner {
     }
 }
 
-impl Feed {
+impl Listeners {
     /// Ends all streams, and every one that is asked for from now on.
     pub(in crate::api) fn end(&self) {
         self.0.ending.cancel();
@@ -52,13 +52,13 @@ impl Feed {
     }
 }
 
-async fn watch(feed: Arc<Inner>, store: Store) {
+async fn watch(listeners: Arc<Inner>, store: Store) {
     let mut failing = false;
     loop {
         match store.event_head().await {
             Ok(head) => {
                 failing = false;
-                feed.head.send_if_modified(|known| std::mem::replace(known, head) != head);
+                listeners.head.send_if_modified(|known| std::mem::replace(known, head) != head);
             }
             Err(error) => {
                 if !std::mem::replace(&mut failing, true) {
@@ -67,11 +67,11 @@ async fn watch(feed: Arc<Inner>, store: Store) {
             }
         }
         tokio::select! {
-            () = feed.ending.cancelled() => return,
+            () = listeners.ending.cancelled() => return,
             () = tokio::time::sleep(EVERY) => {}
         }
-        let mut watching = feed.watching.lock().unwrap_or_else(PoisonError::into_inner);
-        if feed.head.receiver_count() == 0 {
+        let mut watching = listeners.watching.lock().unwrap_or_else(PoisonError::into_inner);
+        if listeners.head.receiver_count() == 0 {
             *watching = false;
             return;
         }

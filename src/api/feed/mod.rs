@@ -23,7 +23,7 @@ use crate::entry::EntryKind;
 use crate::session::Id;
 use crate::store::{EventFilter, SessionFilter};
 
-pub(super) use head::Feed;
+pub(super) use head::Listeners;
 
 use reader::{Pace, Reader};
 
@@ -63,8 +63,8 @@ pub(super) async fn listen(
         let message = format!("the cursor {cursor} lies beyond the newest event, which is {head}");
         return Err(ApiError::new(ErrorCode::BadQuery, message));
     }
-    let (reader, feed) = (Reader::new(store, filter, cursor, head), api.feed.clone());
-    Ok(reader.stream(&feed, permit, Pace::default()).into_response())
+    let (reader, listeners) = (Reader::new(store, filter, cursor, head), api.listeners.clone());
+    Ok(reader.stream(&listeners, permit, Pace::default()).into_response())
 }
 
 /// Reads the cursor: the header goes before.

@@ -9,7 +9,7 @@ use serde_json::json;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{MissedTickBehavior, timeout};
 
-use crate::api::feed::Feed;
+use crate::api::feed::Listeners;
 use crate::api::stream::{LOOK_AGAIN, Permit};
 use crate::store::{EventFilter, Store};
 
@@ -53,21 +53,21 @@ impl Reader {
         Self { store, filter, cursor: cursor.unwrap_or(head), is_new: cursor.is_none() }
     }
 
-    /// Reads for as long as the listener listens and the feed does not end.
+    /// Reads for as long as the listener listens and streams do not end.
     pub(super) fn stream(
         self,
-        feed: &Feed,
+        listeners: &Listeners,
         permit: Permit,
         pace: Pace,
     ) -> Sse<impl Stream<Item = Result<Sent, Infallible>> + use<>> {
         let (to, from) = mpsc::channel(AHEAD);
-        let (head, ending) = (feed.listen(&self.store), feed.ending());
-        let mut line = Line { reader: self, head, to: to.clone(), permit, pace };
+        let (head, ending) = (listeners.listen(&self.store), listeners.ending());
+        let mut listener = Listener { reader: self, head, to: to.clone(), permit, pace };
         tokio::spawn(async move {
             tokio::select! {
                 () = ending.cancelled() => {}
                 () = to.closed() => {}
-                _ = line.follow() => {}
+                _ = listener.follow() => {}
             }
         });
         Sse::new(futures_util::stream::unfold(from, |mut from| async {
@@ -78,7 +78,7 @@ impl Reader {
 }
 
 /// A listener that listens.
-struct Line {
+struct Listener {
     reader: Reader,
     head: watch::Receiver<i64>,
     to: mpsc::Sender<Sent>,
@@ -86,7 +86,7 @@ struct Line {
     pace: Pace,
 }
 
-impl Line {
+impl Listener {
     /// Sends what was and what comes; none when the listener is gone or may no longer listen, or the store failed, after
     /// which it comes back with its cursor.
     async fn follow(&mut self) -> Option<()> {
@@ -179,8 +179,8 @@ mod tests {
     #[tokio::test]
     async fn the_watch_ends_with_the_last_listener_and_begins_with_the_next() {
         let folder = tempfile::tempdir().unwrap();
-        let (store, feed) = (store(&folder).await, Feed::default());
-        let first = feed.listen(&store);
+        let (store, listeners) = (store(&folder).await, Listeners::default());
+        let first = listeners.listen(&store);
         let entry = NewEntry {
             session_id: Id::new(),
             generation: 1,
@@ -194,26 +194,26 @@ mod tests {
             engine_gone: false,
         };
         store.add_entry(&entry).await.unwrap();
-        let mut second = feed.listen(&store);
+        let mut second = listeners.listen(&store);
         drop(first);
         second.wait_for(|head| *head == 1).await.unwrap();
         drop(second);
         store.add_entry(&entry).await.unwrap();
-        let mut third = feed.listen(&store);
+        let mut third = listeners.listen(&store);
         third.wait_for(|head| *head == 2).await.unwrap();
-        feed.end();
+        listeners.end();
     }
 
     #[tokio::test]
     async fn a_listener_that_takes_nothing_is_let_go() {
         let folder = tempfile::tempdir().unwrap();
-        let (store, feed) = (store(&folder).await, Feed::default());
+        let (store, listeners) = (store(&folder).await, Listeners::default());
         let (to, mut from) = mpsc::channel(1);
         let pace = Pace { ping: Duration::from_millis(1), patience: Duration::from_millis(20) };
         let reader = Reader::new(store.clone(), EventFilter::default(), None, 0);
-        let mut line = Line { reader, head: feed.listen(&store), to, permit: Permit::of(true), pace };
-        assert_eq!(line.follow().await, None);
-        drop(line);
+        let mut listener = Listener { reader, head: listeners.listen(&store), to, permit: Permit::of(true), pace };
+        assert_eq!(listener.follow().await, None);
+        drop(listener);
         assert!(from.recv().await.is_some());
         assert!(from.recv().await.is_none(), "no more was kept for it");
     }
@@ -221,27 +221,27 @@ mod tests {
     #[tokio::test]
     async fn a_listener_whose_token_was_revoked_is_let_go() {
         let folder = tempfile::tempdir().unwrap();
-        let (store, feed) = (store(&folder).await, Feed::default());
+        let (store, listeners) = (store(&folder).await, Listeners::default());
         let pace = Pace { ping: Duration::from_millis(1), patience: Duration::from_secs(10) };
         let reader = Reader::new(store, EventFilter::default(), None, 0);
-        let answer = axum::response::IntoResponse::into_response(reader.stream(&feed, Permit::of(false), pace));
+        let answer = axum::response::IntoResponse::into_response(reader.stream(&listeners, Permit::of(false), pace));
         let mut body = answer.into_body().into_data_stream();
         assert!(body.next().await.is_some());
         assert!(body.next().await.is_none(), "nothing comes behind its beginning");
-        feed.end();
+        listeners.end();
     }
 
     #[tokio::test]
     async fn the_end_of_the_feed_ends_its_streams() {
         let folder = tempfile::tempdir().unwrap();
-        let (store, feed) = (store(&folder).await, Feed::default());
+        let (store, listeners) = (store(&folder).await, Listeners::default());
         let reader = Reader::new(store, EventFilter::default(), None, 0);
         let answer =
-            axum::response::IntoResponse::into_response(reader.stream(&feed, Permit::of(true), Pace::default()));
+            axum::response::IntoResponse::into_response(reader.stream(&listeners, Permit::of(true), Pace::default()));
         let mut body = answer.into_body().into_data_stream();
         let first = body.next().await.unwrap().unwrap();
         assert!(std::str::from_utf8(&first).unwrap().starts_with("event: ready\nid: 0\n"), "{first:?}");
-        feed.end();
+        listeners.end();
         assert!(body.next().await.is_none());
     }
 }

@@ -17,7 +17,7 @@ use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::runner::settings::shim_program;
 use crate::runner::{EngineSpec, Settings};
-use crate::runner_client::{ClientSettings, HttpRunners};
+use crate::runner_client::{ClientSettings, HttpRunners, Wrapped};
 use crate::session::{ActivityKind, Id, Runner, Session, Status};
 use crate::store::{Inserted, Store};
 use crate::time::{HOUR, MINUTE, Ms, SECOND, Span};
@@ -63,7 +63,8 @@ impl Stage {
             tools.store.add_runner(&runner_row(name, url, &token_file)?).await?;
         }
         let sessions = open_sessions(&tools, folder).await?;
-        let tools = Tools { runners: Arc::new(ComingBack::new(tools.clone(), sessions[COMING_BACK].clone())), ..tools };
+        let coming_back = ComingBack::new(tools.clone(), sessions[COMING_BACK].clone());
+        let tools = Tools { runners: Arc::new(Wrapped::new(Arc::clone(&tools.runners), coming_back)), ..tools };
         let token = make_token(&tools).await?;
         let listener = TcpListener::bind(tools.config().server.listen).await.context("no free port")?;
         let address = listener.local_addr()?;

@@ -25,7 +25,8 @@ pub(crate) async fn run(context: &Context, tools: &Tools, file: &Path) -> anyhow
     let sessions: Vec<Session> = lines.iter().map(|(_, session)| session.clone()).collect();
     let (owner, now) = (owner(context, tools, &lines).await?, tools.clock.now());
     let actor = verbs::person(tools, &owner);
-    let imported = tools.store.import_and_tell(&sessions, &owner, |row| timeline::imported(row, &actor, now)).await?;
+    let imported =
+        tools.store.import_sessions(&sessions, &owner, |row| Some(timeline::imported(row, &actor, now))).await?;
     match imported {
         Imported::Done => {
             let plural = if sessions.len() == 1 { "" } else { "s" };

@@ -35,14 +35,17 @@ pub(super) async fn free(tools: &Tools, open: &Session, force: bool) -> Result<O
     let fits = |ended: &&Ended| ended.session_id == open.id && ended.generation == open.generation;
     if let Some(ended) = set.ended.iter().find(fits) {
         if ended.reason == RELOCATED {
-            note(tools, open, ended.engine_session_id.as_deref()).await?;
+            tools.store.note_last_engine_id(&open.runner_id, ended).await?;
             return Ok(Some(Freed::Stopped(Box::new(ended.clone()))));
         }
         close_if_ended(tools, open).await?;
         return Ok(None);
     }
     let Some(engine) = held_idle(open, &set)? else { return Ok(Some(Freed::NotHeld)) };
-    note(tools, open, engine.engine_session_id.as_deref()).await?;
+    if let Some(own) = &engine.engine_session_id {
+        let said = (open.id.clone(), Some(open.generation), own.clone());
+        tools.store.note_engine_ids(&open.runner_id, &[said]).await?;
+    }
     // As the row has it: an id that somebody else's session has is not written, and nothing could go on with it.
     let row = tools.store.find_session(&open.id).await?;
     if row.is_none_or(|row| row.engine_session_id.is_none()) && !force {
@@ -59,20 +62,9 @@ pub(super) async fn free(tools: &Tools, open: &Session, force: bool) -> Result<O
     let freed = stop(tools, (open, &target), (set.stamp, quiet), force).await?;
     if let Some(Freed::Stopped(ended)) = &freed {
         // What it called its conversation last is what it can be continued with.
-        note(tools, open, ended.engine_session_id.as_deref()).await?;
+        tools.store.note_last_engine_id(&open.runner_id, ended).await?;
     }
     Ok(freed)
-}
-
-/// Writes the engine's own id of its conversation into the row, where it is known.
-async fn note(tools: &Tools, open: &Session, own: Option<&str>) -> Result<(), VerbError> {
-    if let Some(own) = own {
-        tools
-            .store
-            .note_engine_ids(&open.runner_id, &[(open.id.clone(), Some(open.generation), own.to_owned())])
-            .await?;
-    }
-    Ok(())
 }
 
 /// For how long nothing may have used an engine that is to be moved: a message that its runner took has begun a turn by

@@ -137,7 +137,7 @@ async fn ten_thousand_sessions_polled_every_three_seconds_stay_under_five_transa
     const ROUNDS: u64 = 30;
     let host = Host::new().await;
     let rows: Vec<Session> = (0..SESSIONS).map(|at| host.world.row(&format!("s-{at}"), HOUR)).collect();
-    host.world.store().import_sessions(&rows, ME).await.unwrap();
+    host.world.store().import_sessions(&rows, ME, |_| None).await.unwrap();
     for row in &rows {
         // Their runner knows of them, so each touch is about the row alone.
         host.worker.recorder.hear(row);

@@ -36,7 +36,7 @@ async fn fill(host: &Host) -> Vec<FakeRunner> {
     for (at, row) in rows.iter().enumerate() {
         runners[at % RUNNERS].hold_engine(&row.id, 1, silent(MINUTE));
     }
-    assert_eq!(world.store().import_sessions(&rows, ME).await.unwrap(), Imported::Done);
+    assert_eq!(world.store().import_sessions(&rows, ME, |_| None).await.unwrap(), Imported::Done);
     runners
 }
 

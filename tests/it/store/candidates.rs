@@ -72,7 +72,7 @@ fn the_lookup_finds_each_candidate_once() {
                 ..row
             };
             let rows: Vec<Session> = rows.into_iter().enumerate().map(named).collect();
-            assert_eq!(store.import_sessions(&rows, "ann").await.unwrap(), Imported::Done);
+            assert_eq!(store.import_sessions(&rows, "ann", |_| None).await.unwrap(), Imported::Done);
             let found = read_all(&store, page).await;
             let once: BTreeSet<Id> = found.iter().cloned().collect();
             assert_eq!(found.len(), once.len());

@@ -13,7 +13,9 @@ use sexton::store::{
 };
 use sexton::time::{HOUR, MINUTE, SECOND, UtcMs};
 
-use crate::support::rows::{NOON, begin, entry, id, insert, item, new_store, read, run, runner, session};
+use crate::support::rows::{
+    NOON, begin, begin_run, entry, id, insert, item, items, keep, new_store, read, run, runner, session,
+};
 
 async fn close(store: &Store, row: &Session, guard: Guard) -> Closed {
     let at = NOON.plus(HOUR);
@@ -31,7 +33,7 @@ async fn kinds(store: &Store) -> Vec<EntryKind> {
 async fn nothing_happened(store: &Store, row: &Session) {
     assert!(read(store, row).await.is_open());
     assert_eq!(kinds(store).await, [EntryKind::Started]);
-    assert!(store.list_items(&id("s1")).await.unwrap().is_empty());
+    assert!(items(store, &id("s1")).await.is_empty());
     assert!(store.list_sweeps(10).await.unwrap().is_empty());
 }
 
@@ -46,7 +48,7 @@ async fn a_late_word_about_one_start_never_closes_the_next() {
     }
     assert!(read(&store, &first).await.is_open());
     assert_eq!(kinds(&store).await, [EntryKind::Started, EntryKind::Started]);
-    assert!(store.list_items(&id("s1")).await.unwrap().is_empty());
+    assert!(items(&store, &id("s1")).await.is_empty());
 }
 
 #[tokio::test]
@@ -106,7 +108,7 @@ async fn a_row_that_was_used_since_it_was_read_is_not_closed_without_a_stop() {
         }),
         ("keep", |store, row| {
             Box::pin(async move {
-                store.keep_session(&row.id, NOON.plus(HOUR), "lunch", NOON).await.unwrap();
+                keep(store, &row, NOON.plus(HOUR), NOON).await;
             })
         }),
         ("driver", |store, row| {
@@ -180,7 +182,7 @@ async fn a_shared_use_only_moves_forward_and_no_other_use_hides_it() {
     store.write_touches(&[touch(1, ActivityKind::Timeline)]).await.unwrap();
     store.write_touches(&[touch(9, ActivityKind::Run)]).await.unwrap();
     assert_eq!(store.find_shared_use(&row.id).await.unwrap(), Some(NOON.plus(2)));
-    store.keep_session(&row.id, NOON.plus(HOUR), "lunch", NOON.plus(5)).await.unwrap();
+    keep(&store, &row, NOON.plus(HOUR), NOON.plus(5)).await;
     assert_eq!(store.find_shared_use(&row.id).await.unwrap(), Some(NOON.plus(5)));
 }
 
@@ -215,7 +217,7 @@ async fn a_row_is_not_closed_without_its_entry() {
     assert!(!store.add_entry(&same).await.unwrap());
     assert_eq!(close(&store, &row, Guard::EngineGone).await, Closed::LostRace);
     assert_eq!(read(&store, &row).await, row);
-    assert!(store.list_items(&id("s1")).await.unwrap().is_empty());
+    assert!(items(&store, &id("s1")).await.is_empty());
 }
 
 #[tokio::test]
@@ -285,7 +287,7 @@ async fn touches_only_move_forward_and_revive_nothing() {
 async fn ten_thousand_touches_are_one_statement() {
     let (_folder, store) = new_store().await;
     let rows: Vec<Session> = (0..10_000).map(|number| session(&format!("s{number:05}"))).collect();
-    assert_eq!(store.import_sessions(&rows, "ann").await.unwrap(), Imported::Done);
+    assert_eq!(store.import_sessions(&rows, "ann", |_| None).await.unwrap(), Imported::Done);
     let at = NOON.plus(MINUTE);
     let touches: Vec<Touch> =
         rows.iter().map(|row| Touch { id: row.id.clone(), at, kind: ActivityKind::Capture }).collect();
@@ -380,7 +382,7 @@ async fn a_run_that_beats_or_finishes_in_time_is_not_stale() {
     let (_folder, store) = new_store().await;
     let row = session("a");
     insert(&store, &row).await;
-    store.insert_run(&run("r1", &row)).await.unwrap();
+    begin_run(&store, &run("r1", &row)).await;
     let stale = entry(&row, EntryKind::RunStale, NOON);
     let as_read = store.list_stale_runs(NOON, 10).await.unwrap();
     assert!(store.beat_run(&id("r1"), NOON.plus(1)).await.unwrap());
@@ -398,7 +400,8 @@ async fn a_run_that_beats_or_finishes_in_time_is_not_stale() {
     assert!(!store.beat_run(&id("r1"), NOON.plus(4)).await.unwrap(), "it is over");
     let over = store.find_run(&id("r1")).await.unwrap().unwrap();
     assert_eq!((over.status, over.result.as_deref()), (RunStatus::Succeeded, Some("all green")));
-    assert_eq!(kinds(&store).await, [EntryKind::Started, EntryKind::RunStale, EntryKind::RunFinished]);
+    let told = [EntryKind::Started, EntryKind::RunStarted, EntryKind::RunStale, EntryKind::RunFinished];
+    assert_eq!(kinds(&store).await, told);
     assert!(read(&store, &row).await.is_open(), "the session stays");
 }
 
@@ -407,7 +410,7 @@ async fn an_import_is_all_or_nothing_and_names_what_is_in_its_way() {
     let (_folder, store) = new_store().await;
     insert(&store, &session("a")).await;
     let legacy = Session { owner_id: None, ..session("b") };
-    let import = async |rows: &[Session]| store.import_sessions(rows, "ann").await.unwrap();
+    let import = async |rows: &[Session]| store.import_sessions(rows, "ann", |_| None).await.unwrap();
     let twice = [legacy.clone(), session("a")];
     let why = "there is a session a already".to_owned();
     assert_eq!(import(&twice).await, Imported::Refused { index: 1, why });

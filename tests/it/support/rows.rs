@@ -3,8 +3,9 @@
 use serde_json::json;
 use sexton::entry::{EntryKind, NewEntry};
 use sexton::session::{ActivityKind, Id, Run, RunStatus, Runner, Session, Status};
-use sexton::store::{Begun, Inserted, Store, SweepItem};
+use sexton::store::{Begun, Inserted, RunBegun, Store, SweepItem};
 use sexton::time::UtcMs;
+use sqlx::{Connection, SqliteConnection};
 use tempfile::TempDir;
 
 /// A point in time to count from.
@@ -119,6 +120,33 @@ pub(crate) async fn begin(store: &Store, read: &Session, runner: &Id, at: UtcMs)
 pub(crate) async fn insert(store: &Store, session: &Session) {
     let start = entry(session, EntryKind::Started, NOON);
     assert_eq!(store.insert_started(session, &[], &start).await.unwrap(), Inserted::Done);
+}
+
+/// Begins a run, which no other has the id of, and tells of it.
+pub(crate) async fn begin_run(store: &Store, run: &Run) {
+    let session = store.find_session(&run.session_id).await.unwrap().unwrap();
+    let told = entry(&session, EntryKind::RunStarted, run.started_at);
+    assert_eq!(store.begin_run(run, &told).await.unwrap(), RunBegun::Done);
+}
+
+/// Keeps an open session by request, and tells of it.
+pub(crate) async fn keep(store: &Store, session: &Session, until: UtcMs, at: UtcMs) {
+    let told = entry(session, EntryKind::Kept, at);
+    assert!(store.keep_and_tell(&session.id, (until, "lunch"), at, &told).await.unwrap());
+}
+
+/// Reads what a sweep did, in the order in which it did it.
+pub(crate) async fn items(store: &Store, sweep: &Id) -> Vec<SweepItem> {
+    type Row = (String, String, String, String, String, String, i64);
+    let mut connection = SqliteConnection::connect(&format!("sqlite://{}", store.name())).await.unwrap();
+    let sql = "SELECT \"trigger\", session_id, part, verdict, action, message, at
+               FROM sweep_items JOIN sweeps ON sweeps.id = sweep_id WHERE sweep_id = $1 ORDER BY at, session_id";
+    let rows: Vec<Row> = sqlx::query_as(sql).bind(sweep.as_str()).fetch_all(&mut connection).await.unwrap();
+    let item = |(trigger, session_id, part, verdict, action, message, at): Row| {
+        let (sweep_id, session_id) = (sweep.clone(), id(&session_id));
+        SweepItem { sweep_id, trigger, session_id, part, verdict, action, message, at: UtcMs(at) }
+    };
+    rows.into_iter().map(item).collect()
 }
 
 /// Reads a row that must be there.

@@ -10,6 +10,7 @@ use sexton::time::{HOUR, MINUTE};
 use sexton::verdict::Verdict;
 
 use crate::support::fake_runner::{FakeRunner, Verb};
+use crate::support::rows::begin_run;
 use crate::support::world::{World, id, silent};
 
 const WINDOW: i64 = 6 * HOUR;
@@ -53,7 +54,7 @@ async fn busy_world() -> (World, FakeRunner) {
         stale_at: None,
         result: None,
     };
-    world.store().insert_run(&run).await.unwrap();
+    begin_run(world.store(), &run).await;
     world.store().beat(&id("crashed"), now.minus(10 * MINUTE)).await.unwrap();
     (world, runner)
 }

@@ -7,7 +7,7 @@ use sexton::time::{HOUR, MINUTE};
 use sexton::verdict::Verdict;
 
 use crate::support::fake_runner::{Verb, When};
-use crate::support::rows::begin;
+use crate::support::rows::{begin, keep};
 use crate::support::world::{World, kept, silent};
 
 const GRACE: i64 = 3 * MINUTE;
@@ -76,7 +76,7 @@ async fn what_happens_after_the_question_keeps_the_row() {
                 match what {
                     "touch" => drop(store.write_touches(&[touch(&session, now)]).await.unwrap()),
                     "claim" => drop(store.claim_driver(&session.id, "anna", now, now).await.unwrap()),
-                    "keep" => drop(store.keep_session(&session.id, now.plus(HOUR), "x", now).await.unwrap()),
+                    "keep" => keep(&store, &session, now.plus(HOUR), now).await,
                     _ => drop(begin(&store, &session, &session.runner_id, now).await),
                 }
             }

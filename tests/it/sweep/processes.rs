@@ -6,6 +6,7 @@ use sexton::time::HOUR;
 use sexton::verdict::Verdict;
 
 use crate::support::fake_runner::{Verb, When};
+use crate::support::rows::items;
 use crate::support::world::{World, kept, spawn_sweep};
 
 const WINDOW: i64 = 6 * HOUR;
@@ -68,7 +69,7 @@ async fn the_second_to_ask_is_told_and_loses_the_race() {
     reports.sort_by_key(|report| report.part(PartName::Idle).reaped);
     assert_eq!(kept(reports[0].part(PartName::Idle), Verdict::LostRace), 1, "{:?}", reports[0]);
     assert_eq!(reports[1].part(PartName::Idle).reaped, 1, "{:?}", reports[1]);
-    let items = world.store().list_items(&reports[0].sweep_id).await.unwrap();
+    let items = items(world.store(), &reports[0].sweep_id).await;
     assert!(items.is_empty(), "{items:?}");
     assert_eq!(world.entries(&session, EntryKind::Ended).await.len(), 1);
 }

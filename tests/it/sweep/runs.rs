@@ -7,6 +7,7 @@ use sexton::time::{MINUTE, Ms};
 use sexton::timeline;
 use sexton::verbs::person;
 
+use crate::support::rows::begin_run;
 use crate::support::world::{World, id};
 
 const LIMIT: Ms = 15 * MINUTE;
@@ -23,7 +24,7 @@ async fn run(world: &World, name: &str, started: Ms, heartbeat: Option<Ms>) -> R
         stale_at: None,
         result: None,
     };
-    assert!(world.store().insert_run(&run).await.unwrap());
+    begin_run(world.store(), &run).await;
     run
 }
 

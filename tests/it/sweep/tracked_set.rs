@@ -83,7 +83,7 @@ async fn no_bad_reply_closes_a_row_in_a_whole_pass() {
         let orphans = report.part(PartName::Orphans);
         assert_eq!(orphans.examined, rows.len() as u64, "{name}: {orphans:?}");
         bad += 1;
-        world.store().clear_postponed().await.unwrap();
+        world.look_again().await;
     }
     assert_all_open(&world, &rows, "any").await;
     assert!(bad >= 60, "{bad}");
@@ -213,7 +213,7 @@ async fn an_empty_set_from_another_state_folder_closes_nothing_until_a_reset() {
         assert!(report.runners[0].why.as_ref().is_some_and(|why| why.contains("sexton runners reset")));
         assert_eq!(kept(report.part(PartName::Orphans), Verdict::RunnerUnknown), 2);
         assert_all_open(&world, &[living.clone(), idle.clone()], "another folder").await;
-        world.store().clear_postponed().await.unwrap();
+        world.look_again().await;
     }
     assert_eq!((runner.script().epoch, runner.calls_of(Verb::End).len()), (epoch, 0));
 

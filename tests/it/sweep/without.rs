@@ -7,7 +7,7 @@ use sexton::time::{HOUR, MINUTE};
 use sexton::verbs::Message;
 
 use crate::support::fake_runner::{Answering, FakeRunner, Guard, Verb, When};
-use crate::support::rows::begin;
+use crate::support::rows::{begin, keep};
 use crate::support::world::{World, silent};
 
 const WINDOW: i64 = 6 * HOUR;
@@ -58,14 +58,14 @@ async fn without_a_generation_a_late_stop_kills_the_successor() {
 async fn without_a_stamp_a_frozen_worker_acts_on_old_news() {
     for lacks in [None, Some(Guard::Stamp)] {
         let (world, runner, session) = with(lacks).await;
-        let (clock, store, id) = (world.clock.clone(), world.tools.store.clone(), session.id.clone());
+        let (clock, store, session) = (world.clock.clone(), world.tools.store.clone(), session.clone());
         runner.hook(Verb::End, When::Arrived, move |_| {
-            let (clock, store, id) = (clock.clone(), store.clone(), id.clone());
+            let (clock, store, session) = (clock.clone(), store.clone(), session.clone());
             async move {
                 use sexton::clock::Clock;
                 // While the worker stood still somebody asked to keep the session, of which its request knows nothing.
                 clock.sleep(2 * MINUTE);
-                store.keep_session(&id, clock.now().plus(HOUR), "release", clock.now()).await.unwrap();
+                keep(&store, &session, clock.now().plus(HOUR), clock.now()).await;
             }
         });
         world.sweep().await;

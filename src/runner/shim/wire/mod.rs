@@ -1,7 +1,9 @@
-//! What runner and shim say to each other, and the names of the files that both know.
+//! What runner and shim say to each other, and, in `files.rs`, the names of the files that both know.
 //!
 //! One JSON object per line over the socket in the session's folder. Either side ignores what it does not know, since
 //! the other may be of a later version; [`Hello`] tells which one the shim is of.
+
+mod files;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,52 +16,17 @@ use crate::session::Id;
 use crate::time::Ms;
 use crate::words::words;
 
+pub use files::SEGMENT_BYTES;
+pub(crate) use files::{
+    ERRORS, ERRORS_MOST, ERRORS_OLD, EXIT, HELD, LOCK, OUT, SOCKET, TIME_BYTES, parse_segment, segment_name, times_name,
+};
+
 /// The version of what is said here.
 pub(crate) const VERSION: u32 = 1;
-/// The socket on which the shim listens, within the session's folder.
-pub(crate) const SOCKET: &str = "s";
-/// The file on which the shim holds a lock for as long as it lives.
-pub(crate) const LOCK: &str = "lock";
-/// What the shim leaves behind when nothing of the engine is left: a [`Gone`].
-pub(crate) const EXIT: &str = "exit.json";
-/// What the shim writes once its engine runs: a [`Held`].
-pub(crate) const HELD: &str = "shim.json";
-/// The folder of the engine's output, in segments that are named by the offset of their first byte.
-pub(crate) const OUT: &str = "out";
-/// The engine's newest standard error, at most [`ERRORS_MOST`] bytes: from the last multiple of that on.
-pub(crate) const ERRORS: &str = "err.log";
-/// The [`ERRORS_MOST`] bytes of standard error before those.
-pub(crate) const ERRORS_OLD: &str = "err.old";
-/// How large a segment of output becomes, unless the spec says otherwise; no setting.
-pub const SEGMENT_BYTES: u64 = 16 * 1024 * 1024;
-/// How large each of the two files of standard error becomes.
-pub(crate) const ERRORS_MOST: u64 = 1024 * 1024;
 /// How many bytes of a [`Note`]'s state are kept.
 pub(crate) const NOTE_MOST: usize = 1024 * 1024;
 /// How many bytes may wait for the engine to read them.
 pub(crate) const INPUT_MOST: usize = 16 * 1024 * 1024;
-
-/// Returns the name of the segment whose first byte lies at `base`.
-#[must_use]
-pub(crate) fn segment_name(base: u64) -> String {
-    format!("{base:020}.log")
-}
-
-/// Returns the name of the file that says when that segment's bytes came: [`TIME_BYTES`] long records, each an end
-/// offset (u64) and a reading of the awake clock (i64), little endian: all bytes before the offset came not later.
-#[must_use]
-pub(crate) fn times_name(base: u64) -> String {
-    format!("{base:020}.times")
-}
-
-/// How long one record of a `.times` file is; a shorter rest is one that is still being written.
-pub(crate) const TIME_BYTES: usize = 16;
-
-/// Returns the offset that a segment's name says; none when it is no segment's name.
-#[must_use]
-pub(crate) fn parse_segment(name: &str) -> Option<u64> {
-    name.strip_suffix(".log").filter(|digits| digits.len() == 20)?.parse().ok()
-}
 
 /// How long each step of a stop may take, in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -361,37 +328,7 @@ pub(crate) struct Gone {
     /// What kept its tree together.
     #[serde(default)]
     pub(crate) containment: Containment,
-    /// Whether a stop was asked for while something of it was left; see [`Gone::was_asked`].
+    /// Whether a runner's order to stop reached the shim before all was gone.
     #[serde(default)]
     pub(crate) asked: bool,
-}
-
-impl Gone {
-    /// Returns whether a runner's order to stop reached the shim before all was gone.
-    ///
-    /// A shim of an earlier version does not say so, but only an order leads to the first steps of a stop.
-    #[must_use]
-    pub(crate) fn was_asked(&self) -> bool {
-        self.asked || begins_a_stop(&self.stages)
-    }
-}
-
-/// Returns whether the first of these steps is one that only an order to stop leads to.
-#[must_use]
-pub(crate) fn begins_a_stop(stages: &[StopStage]) -> bool {
-    stages.first().is_some_and(|first| ["interrupted", "stdin_closed"].contains(&first.stage.as_str()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_segments_name_says_its_offset_and_sorts_by_it() {
-        assert_eq!(parse_segment(&segment_name(16_777_216)), Some(16_777_216));
-        assert!(segment_name(9) < segment_name(10));
-        for other in ["17.log", "00000000000000000017.times", "0000000000000000001x.log"] {
-            assert_eq!(parse_segment(other), None, "{other}");
-        }
-    }
 }
