@@ -17,7 +17,7 @@ use crate::api::routes;
 use crate::api::state::{Api, Shared};
 use crate::attach::Seats;
 use crate::connectivity::Probes;
-use crate::network::{Listener, Names};
+use crate::network::{self, Listener, Names, ServeLimits};
 use crate::store::Store;
 use crate::tools::Tools;
 use crate::worker::Worker;
@@ -59,17 +59,15 @@ pub async fn serve(
     announce(&store, &url).await;
 
     let answering = async {
-        let answered = answer(listener, &api, (&stop, limit)).await;
+        answer(listener, &api, (&stop, limit)).await;
         stop.cancel();
         quiet.cancel();
-        answered
     };
-    let (answered, worked) = tokio::join!(answering, work.run(stop.clone(), quiet.clone()));
+    let ((), worked) = tokio::join!(answering, work.run(stop.clone(), quiet.clone()));
     if timeout(CLOSING, store.close()).await.is_err() {
         tracing::warn!("the store was still in use when the worker ended; what was committed stands");
     }
-    worked.context("the schedule could not be started")?;
-    answered.context("the API could not be served")
+    worked.context("the schedule could not be started")
 }
 
 /// Makes the API of a worker that listens on `address` in the clear, for who serves it in another way than [`serve`].
@@ -99,29 +97,21 @@ async fn announce(store: &Store, url: &str) {
 }
 
 /// Answers requests until `stop`, and then those that are there already, for `limit` at most.
-async fn answer(
-    listener: Listener,
-    api: &Shared,
-    (stop, limit): (&CancellationToken, Duration),
-) -> std::io::Result<()> {
-    let serving = axum::serve(listener, routes::route(api)).with_graceful_shutdown(stop.clone().cancelled_owned());
+async fn answer(listener: Listener, api: &Shared, (stop, limit): (&CancellationToken, Duration)) {
+    let serving = network::serve(listener, routes::route(api), ServeLimits::usual(), stop.clone());
     let overdue = async {
         stop.cancelled().await;
         api.listeners.end();
         tokio::time::sleep(limit).await;
     };
     let finishing = async {
-        let served = serving.await;
+        serving.await;
         // Requests whose callers went away are finished all the same.
         api.requests.close();
         api.requests.wait().await;
-        served
     };
     tokio::select! {
-        served = finishing => served,
-        () = overdue => {
-            tracing::warn!(requests = api.requests.len(), "requests were still open when the worker ended");
-            Ok(())
-        }
+        () = finishing => {}
+        () = overdue => tracing::warn!(requests = api.requests.len(), "requests were still open when the worker ended"),
     }
 }

@@ -1,4 +1,4 @@
-//! A port that is listened on, in the clear or with TLS. A client that is slow to shake hands holds up nobody else.
+//! A port that is listened on, in the clear or with TLS.
 
 use std::io;
 use std::net::SocketAddr;
@@ -6,20 +6,12 @@ use std::time::Duration;
 
 use axum::serve::Listener as Accept;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
-use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tokio_util::either::Either;
 
 use crate::network::names::Names;
 use crate::network::tls::Tls;
-
-/// How long a client may take to shake hands.
-const HANDSHAKE_WITHIN: Duration = Duration::from_secs(5);
-
-/// So many clients may be shaking hands at once; further ones wait in the kernel's queue.
-const HANDSHAKES_MOST: usize = 512;
 
 /// A connection, in the clear or with TLS.
 pub type Stream = Either<TcpStream, Box<TlsStream<TcpStream>>>;
@@ -28,15 +20,13 @@ pub type Stream = Either<TcpStream, Box<TlsStream<TcpStream>>>;
 pub struct Listener {
     tcp: TcpListener,
     tls: Option<TlsAcceptor>,
-    /// The clients that are shaking hands; none stays when the listener goes.
-    handshakes: JoinSet<Option<(Stream, SocketAddr)>>,
     hosts: Vec<String>,
 }
 
 impl From<TcpListener> for Listener {
     /// Listens in the clear, under the names that need not be listed.
     fn from(tcp: TcpListener) -> Self {
-        Self { tcp, tls: None, handshakes: JoinSet::new(), hosts: Vec::new() }
+        Self { tcp, tls: None, hosts: Vec::new() }
     }
 }
 
@@ -83,48 +73,25 @@ impl Listener {
     pub fn names(&self) -> io::Result<Names> {
         Ok(Names::new(self.address()?, &self.hosts, self.tls.is_some()))
     }
-}
 
-impl Accept for Listener {
-    type Io = Stream;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Stream, SocketAddr) {
-        let Some(acceptor) = &self.tls else {
-            let (stream, from) = Accept::accept(&mut self.tcp).await;
-            return (Either::Left(stream), from);
-        };
-        loop {
-            let room = self.handshakes.len() < HANDSHAKES_MOST;
-            tokio::select! {
-                Some(done) = self.handshakes.join_next() => {
-                    if let Ok(Some(accepted)) = done {
-                        return accepted;
-                    }
-                }
-                (stream, from) = Accept::accept(&mut self.tcp), if room => {
-                    self.handshakes.spawn(shake_hands(acceptor.clone(), stream, from));
-                }
-            }
-        }
+    /// Waits for a client. What the system fails to do is logged and tried again.
+    pub(super) async fn accept(&mut self) -> (TcpStream, SocketAddr) {
+        Accept::accept(&mut self.tcp).await
     }
 
-    fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.address()
+    /// Returns what shakes hands with its clients, where it speaks TLS.
+    pub(super) fn acceptor(&self) -> Option<TlsAcceptor> {
+        self.tls.clone()
     }
 }
 
-/// Makes a connection with TLS out of one in the clear; none with a client that cannot or is too slow.
-async fn shake_hands(acceptor: TlsAcceptor, stream: TcpStream, from: SocketAddr) -> Option<(Stream, SocketAddr)> {
-    match timeout(HANDSHAKE_WITHIN, acceptor.accept(stream)).await {
-        Ok(Ok(stream)) => Some((Either::Right(Box::new(stream)), from)),
-        Ok(Err(error)) => {
-            tracing::debug!(%from, %error, "a client could not agree on TLS");
-            None
-        }
-        Err(_) => {
-            tracing::debug!(%from, "a client was too slow with TLS");
-            None
-        }
+/// Makes of a connection in the clear the one that requests come through.
+///
+/// # Errors
+/// When the client cannot agree on TLS.
+pub(super) async fn secured(tls: Option<TlsAcceptor>, stream: TcpStream) -> io::Result<Stream> {
+    match tls {
+        None => Ok(Either::Left(stream)),
+        Some(tls) => Ok(Either::Right(Box::new(tls.accept(stream).await?))),
     }
 }

@@ -1,15 +1,20 @@
-//! What a daemon is reached through: a port, in the clear or with TLS, and the names under which it may be called.
+//! What a daemon is reached through: a port, in the clear or with TLS, the names under which it may be called, and how
+//! long a client may take.
 //!
 //! Worker and runner listen alike, so both use this; it knows nothing of either. Who may come in is theirs to decide.
 
+mod body;
 mod listener;
 mod names;
+mod seats;
+mod serve;
 mod tls;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 pub use listener::{Listener, Stream};
 pub use names::Names;
+pub use serve::{ServeLimits, serve};
 pub use tls::{Tls, others_may_read};
 
 /// Returns under which address this machine reaches what listens on `address`: one of its own where that is all of them.

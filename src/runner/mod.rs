@@ -64,7 +64,7 @@ pub use error::OpenError;
 pub use settings::{CgroupChoice, EngineSpec, Settings, StreamLimits};
 pub use shim::wire::{Containment, StopGraces};
 
-use crate::network::Listener;
+use crate::network::{self, Listener, ServeLimits};
 use crate::protocol::{Origin, PROTOCOL};
 use crate::runner::engine::{Engine, is_for};
 use crate::runner::heard::Heard;
@@ -205,7 +205,7 @@ impl Known {
 /// Answers on `listener` until `shutdown`, and returns. The engines go on: the next runner on the folder finds them.
 ///
 /// # Errors
-/// When the listener fails.
+/// When the listener has no address.
 pub async fn serve(runner: Runner, listener: impl Into<Listener>, shutdown: CancellationToken) -> std::io::Result<()> {
     let listener: Listener = listener.into();
     let names = listener.names()?;
@@ -220,23 +220,17 @@ pub async fn serve(runner: Runner, listener: impl Into<Listener>, shutdown: Canc
         let (runner, shutdown) = (runner.clone(), shutdown.clone());
         async move { runner.watch(&shutdown).await }
     });
-    let asked = shutdown.clone();
-    let server = axum::serve(listener, http::router(runner.clone(), names))
-        .with_graceful_shutdown(async move { asked.cancelled().await })
-        .into_future();
-    let server = tokio::spawn(server);
+    let router = http::router(runner.clone(), names);
+    let server = tokio::spawn(network::serve(listener, router, ServeLimits::usual(), shutdown.clone()));
     shutdown.cancelled().await;
     runner.shared.leaving.cancel();
     let _ = recovering.await;
     let _ = watching.await;
     runner.keep_notes().await;
     // A client that keeps its connection open keeps nobody here.
-    let served = tokio::time::timeout(Duration::from_secs(1), server).await;
+    let _ = tokio::time::timeout(Duration::from_secs(1), server).await;
     runner.shared.parted.cancel();
     runner.shared.tasks.close();
     let _ = tokio::time::timeout(Duration::from_secs(2), runner.shared.tasks.wait()).await;
-    match served {
-        Ok(Ok(served)) => served,
-        Ok(Err(_)) | Err(_) => Ok(()),
-    }
+    Ok(())
 }

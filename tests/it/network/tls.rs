@@ -23,8 +23,8 @@ use tokio_util::sync::CancellationToken;
 use crate::support::runner::{SECRET, settings};
 use crate::support::world::World;
 
-const CERT: &str = include_str!("../../fixtures/tls/cert.pem");
-const KEY: &str = include_str!("../../fixtures/tls/key.pem");
+const CERT: &str = include_str!("../../../fixtures/tls/cert.pem");
+const KEY: &str = include_str!("../../../fixtures/tls/key.pem");
 
 /// Longer than anything here takes.
 const MOST: Duration = Duration::from_secs(10);
