@@ -26,8 +26,7 @@ pub(crate) async fn run(tools: &Tools, args: TimelineArgs) -> anyhow::Result<Out
         touch(tools, id).await?;
     }
     let one = session.is_some();
-    let filter =
-        EntryFilter { session, newest_first: true, limit: Some(args.limit), ..EntryFilter::default() };
+    let filter = EntryFilter { session, newest_first: true, limit: Some(args.limit), ..EntryFilter::default() };
     let mut entries = tools.store.list_timeline(&filter).await?;
     entries.reverse();
     if args.json {

@@ -26,11 +26,8 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub async fn list_sessions_beginning(&self, beginning: &Id, limit: u32) -> Result<Vec<Session>, StoreError> {
-        let sql = concat!(
-            "SELECT ",
-            session_columns!(),
-            " FROM sessions WHERE id >= $1 AND id < $2 ORDER BY id LIMIT $3"
-        );
+        let sql =
+            concat!("SELECT ", session_columns!(), " FROM sessions WHERE id >= $1 AND id < $2 ORDER BY id LIMIT $3");
         let query = sqlx::query_as::<_, SessionRow>(sql)
             .bind(beginning.as_str())
             .bind(format!("{beginning}{BEHIND_ALL}"))
