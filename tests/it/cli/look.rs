@@ -4,6 +4,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
 use serde_json::{Value, json};
+use sexton::session::{Run, RunStatus};
+use sexton::store::Store;
+use sexton::time::UtcMs;
 
 use crate::cli::house::{House, free_port, import_line, text};
 
@@ -183,6 +186,32 @@ fn whatever_is_asked_of_a_session_that_has_ended_is_not_done_and_says_why() {
         assert_eq!((said.code, said.err.lines().count()), (1, 1), "{args:?}: {said:?}");
         assert!(said.err.contains("has ended (exited)") && said.err.contains("over-and-out"), "{args:?}: {said:?}");
     }
+}
+
+#[tokio::test]
+async fn runs_are_listed_newest_first_and_those_of_one_session_with_their_results() {
+    let house = alike();
+    let store = Store::open(&format!("sqlite://{}", text(&house.path("state/sexton/sexton.db")))).await.unwrap();
+    for (name, session, at) in [("first", "work-one", 1_000), ("then", "work-two", 2_000)] {
+        let run = Run {
+            id: name.parse().unwrap(),
+            session_id: session.parse().unwrap(),
+            status: RunStatus::Succeeded,
+            opened_session: false,
+            started_at: UtcMs(at),
+            heartbeat_at: None,
+            finished_at: Some(UtcMs(at + 90_000)),
+            stale_at: None,
+            result: Some("all green".to_owned()),
+        };
+        assert!(store.insert_run(&run).await.unwrap());
+    }
+    assert_eq!(ids(&house.json(&["runs", "--json"])), ["then", "first"]);
+    assert_eq!(ids(&house.json(&["runs", "--limit", "1", "--json"])), ["then"]);
+    let told = house.done(&["runs"]);
+    assert!(told.contains("1 min 30 s") && told.contains("work-two") && !told.contains("all green"), "{told}");
+    let told = house.done(&["runs", "work-o"]);
+    assert!(told.contains("all green") && told.contains("first") && !told.contains("then"), "{told}");
 }
 
 #[test]
