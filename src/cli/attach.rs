@@ -6,6 +6,7 @@ use tokio_util::sync::CancellationToken;
 use crate::activity::{Heard, touch_once};
 use crate::attach::{Event, Follower, Live, Looking};
 use crate::cli::args::AttachArgs;
+use crate::cli::ids;
 use crate::cli::output::{self, Outcome, escape};
 use crate::cli::signals;
 use crate::protocol::OutputLine;
@@ -17,17 +18,21 @@ use crate::verbs::{self, VerbError};
 /// Somebody looks, so it is a use of the session for as long as it lasts; leaving only leaves.
 ///
 /// # Errors
-/// When there is no such session, its runner does not say where it stands, or the store fails.
+/// When there is no such session, it had ended before, its runner does not say where it stands, or the store fails.
 pub(crate) async fn run(tools: &Tools, args: AttachArgs) -> anyhow::Result<Outcome> {
+    let args = AttachArgs { id: ids::whole(tools, &args.id).await?, ..args };
     let left = signals::shutdown()?;
     let session = tools.store.find_session(&args.id).await?.ok_or_else(|| VerbError::NotFound(args.id.clone()))?;
     look(tools, &session).await?;
     let session = tools.store.find_session(&args.id).await?.unwrap_or(session);
+    let was_over = !session.is_open();
     let (live, mut follower) = Follower::begin(tools, session, None).await?;
     show(&Event::Live(Box::new(live)), args.json)?;
     let mut looking = Looking::begin(tools.clock.elapsed());
     while let Some(event) = next(&mut follower, &left).await {
-        show(&event, args.json)?;
+        if args.json || !was_over || !matches!(event, Event::Ended { .. }) {
+            show(&event, args.json)?;
+        }
         if looking.is_due(tools.clock.elapsed())
             && let Some(session) = tools.store.find_session(&args.id).await?
         {
@@ -36,6 +41,10 @@ pub(crate) async fn run(tools: &Tools, args: AttachArgs) -> anyhow::Result<Outco
     }
     if left.is_cancelled() {
         output::remark(format_args!("Detached. The session goes on; `sexton attach {}` comes back.", args.id));
+    }
+    if was_over && !left.is_cancelled() {
+        // Its last words were shown; that there is nothing to be attached to is said all the same.
+        verbs::find_open(tools, &args.id).await?;
     }
     Ok(Outcome::Done)
 }

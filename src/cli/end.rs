@@ -2,19 +2,21 @@
 
 use crate::cli::Context;
 use crate::cli::args::EndArgs;
+use crate::cli::ids;
 use crate::cli::output::{self, Outcome, escape};
 use crate::entry::EntryKind;
 use crate::store::EntryFilter;
 use crate::tools::Tools;
 use crate::verbs;
 
-/// Ends the session and prints what its timeline says about that.
+/// Ends the session and prints its whole id and what its timeline says about that.
 ///
 /// # Errors
 /// When the session stays open, and why.
 pub(crate) async fn run(context: &Context, tools: &Tools, args: EndArgs) -> anyhow::Result<Outcome> {
     let actor = verbs::person(tools, &context.person());
-    let session = verbs::end(tools, &args.id, &actor).await?;
+    let id = ids::whole(tools, &args.id).await?;
+    let session = verbs::end(tools, &id, &actor).await?;
     let filter = EntryFilter {
         session: Some(session.id.clone()),
         newest_first: true,
@@ -25,8 +27,8 @@ pub(crate) async fn run(context: &Context, tools: &Tools, args: EndArgs) -> anyh
     let told = entries.iter().find(|entry| entry.kind == EntryKind::Ended);
     let reason = session.end_reason.as_deref().unwrap_or_default();
     match told {
-        Some(entry) => output::line(escape(&entry.message))?,
-        None => output::line(format_args!("Session {} has ended ({}).", session.id, escape(reason)))?,
+        Some(entry) => output::line(format_args!("Session {id}: {}", escape(&entry.message)))?,
+        None => output::line(format_args!("Session {id} has ended ({}).", escape(reason)))?,
     }
     Ok(Outcome::Done)
 }

@@ -14,6 +14,7 @@ mod doctor;
 mod end;
 mod enrol;
 mod explain;
+mod ids;
 mod keep;
 mod lease;
 mod listen;
@@ -23,6 +24,7 @@ mod pause;
 mod reload;
 mod runner;
 mod runners;
+mod runs;
 mod secret;
 mod send;
 mod serve;
@@ -131,6 +133,7 @@ async fn with_tools(context: &Context, tools: &Tools, command: StoreCommand) -> 
         StoreCommand::Sweep(args) => sweep::run(context, tools, args).await,
         StoreCommand::Sessions(args) => sessions::run(context, tools, args).await,
         StoreCommand::Explain(args) => explain::run(tools, args).await,
+        StoreCommand::Runs(args) => runs::run(tools, args).await,
         StoreCommand::Timeline(args) => timeline::run(tools, args).await,
         StoreCommand::Sweeps(args) => sweeps::run(tools, args).await,
         StoreCommand::Start(args) => start::run(context, tools, args).await,
@@ -138,7 +141,7 @@ async fn with_tools(context: &Context, tools: &Tools, command: StoreCommand) -> 
         StoreCommand::Attach(args) => attach::run(tools, args).await,
         StoreCommand::End(args) => end::run(context, tools, args).await,
         StoreCommand::Keep(args) => match &args.id {
-            Some(id) => keep::run(context, tools, id, &args).await,
+            Some(id) => keep::run(context, tools, &ids::whole(tools, id).await?, &args).await,
             None => keep::in_engine(context, &args).await,
         },
         StoreCommand::Pause(args) => pause::pause(context, tools, args).await,

@@ -87,7 +87,7 @@ pub(crate) fn escape(text: &str) -> String {
 }
 
 /// Columns whose text may be broken into lines; an id that was broken could not be copied.
-const MAY_WRAP: [&str; 4] = ["KEPT", "REPO", "WHAT HAPPENED", "WHY"];
+const MAY_WRAP: [&str; 5] = ["KEPT", "REPO", "RESULT", "WHAT HAPPENED", "WHY"];
 
 /// Such text is not broken into narrower lines than this.
 const LEAST_WIDTH: u16 = 28;

@@ -22,6 +22,7 @@ pub(crate) async fn run(context: &Context, tools: &Tools, args: StartArgs) -> an
     if needs_local(context, tools, args.runner.as_ref()).await? {
         enrol_if_it_answers(context, tools).await?;
     }
+    check_enrolled(tools, args.runner.as_ref()).await?;
     let owner = context.owner(&tools.store).await?;
     let actor = verbs::person(tools, &owner);
     let StartArgs { engine, runner, force, idle_after, args, json: as_json, .. } = args;
@@ -62,6 +63,15 @@ async fn needs_local(context: &Context, tools: &Tools, named: Option<&Id>) -> an
         Some(named) => named == here && tools.store.find_runner(here).await?.is_none(),
         None => tools.store.list_runners().await?.is_empty(),
     })
+}
+
+/// Refuses a runner that is named and that nobody enrolled: a wrong argument, and no session that could not be handled.
+async fn check_enrolled(tools: &Tools, named: Option<&Id>) -> anyhow::Result<()> {
+    let Some(named) = named else { return Ok(()) };
+    if tools.store.find_runner(named).await?.is_none() {
+        bail!("runner {named} is not enrolled; `sexton runners add {named} URL` enrols it");
+    }
+    Ok(())
 }
 
 async fn enrol_if_it_answers(context: &Context, tools: &Tools) -> anyhow::Result<()> {

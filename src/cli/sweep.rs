@@ -1,5 +1,6 @@
 //! `sexton sweep`: one pass now, and what came of it.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io;
 
@@ -12,7 +13,8 @@ use crate::cli::Context;
 use crate::cli::args::SweepArgs;
 use crate::cli::output::{self, Outcome, cell, escape, figure, judged};
 use crate::cli::signals;
-use crate::report::{PartName, PartReport, RunnerState, SweepReport, Totals, Trigger};
+use crate::report::{Action, PartName, PartReport, RunnerState, SweepReport, Totals, Trigger};
+use crate::session::Id;
 use crate::sweep::{Request, sweep};
 use crate::time::{compact, spoken};
 use crate::tools::Tools;
@@ -54,6 +56,9 @@ fn print(report: &SweepReport) -> io::Result<()> {
     let parts = report.parts.iter().filter(|(name, part)| !quiet.contains(name) || part.examined > 0);
     let rows = parts.map(|(name, part)| counts(*name, part)).collect();
     output::table(&["PART", "EXAMINED", "REAPED", "KEPT"], rows)?;
+    if report.parts.values().filter(|part| part.examined > 0).count() > 1 {
+        output::line("Each part counts what it looked at, so a session may stand in several of them.")?;
+    }
     for part in report.parts.values() {
         for item in &part.items {
             let what = format!("{} {}: {}", item.action, item.session_id, item.verdict);
@@ -69,7 +74,7 @@ fn print(report: &SweepReport) -> io::Result<()> {
 fn headline(report: &SweepReport) -> String {
     let Totals { settled, reaped, kept, errors } = report.totals();
     let mut text = match report.dry_run {
-        true => format!("Dry run: would reap {reaped}, keep {kept}"),
+        true => would(report),
         false => format!("Reaped {reaped}, kept {kept}"),
     };
     if settled > 0 {
@@ -79,6 +84,27 @@ fn headline(report: &SweepReport) -> String {
         let _ = write!(text, ", {errors} could not be handled");
     }
     let _ = write!(text, ", in {}", spoken(report.elapsed_ms));
+    text
+}
+
+/// Counts each session once, however many parts looked at it: a dry run lists all that it examined.
+fn would(report: &SweepReport) -> String {
+    let about_sessions = [PartName::Observe, PartName::Idle, PartName::Orphans, PartName::Strays];
+    let items = || about_sessions.iter().flat_map(|part| &report.part(*part).items);
+    let all: BTreeSet<&Id> = items().map(|item| &item.session_id).collect();
+    let ended: BTreeSet<&Id> =
+        items().filter(|item| item.action != Action::Kept).map(|item| &item.session_id).collect();
+    let plural = if all.len() == 1 { "" } else { "s" };
+    let mut text = format!(
+        "Dry run: looked at {} session{plural}, would end {}, keep {}",
+        all.len(),
+        ended.len(),
+        all.len() - ended.len()
+    );
+    let stale = report.part(PartName::Runs).reaped;
+    if stale > 0 {
+        let _ = write!(text, ", mark {stale} stale run{}", if stale == 1 { "" } else { "s" });
+    }
     text
 }
 

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::activity::{Heard, touch_once};
 use crate::cli::args::TimelineArgs;
+use crate::cli::ids::{self, Width};
 use crate::cli::output::{self, Outcome, cell};
 use crate::entry::Entry;
 use crate::session::{ActivityKind, Id};
@@ -17,12 +18,15 @@ use crate::verbs::{self, VerbError};
 /// # Errors
 /// When there is no such session, or the store fails.
 pub(crate) async fn run(tools: &Tools, args: TimelineArgs) -> anyhow::Result<Outcome> {
-    if let Some(id) = &args.id {
+    let session = match &args.id {
+        Some(id) => Some(ids::whole(tools, id).await?),
+        None => None,
+    };
+    if let Some(id) = &session {
         touch(tools, id).await?;
     }
-    let one = args.id.is_some();
-    let filter =
-        EntryFilter { session: args.id, newest_first: true, limit: Some(args.limit), ..EntryFilter::default() };
+    let one = session.is_some();
+    let filter = EntryFilter { session, newest_first: true, limit: Some(args.limit), ..EntryFilter::default() };
     let mut entries = tools.store.list_timeline(&filter).await?;
     entries.reverse();
     if args.json {
@@ -30,10 +34,12 @@ pub(crate) async fn run(tools: &Tools, args: TimelineArgs) -> anyhow::Result<Out
     } else if entries.is_empty() {
         output::line("Nothing has happened yet.")?;
     } else if one {
-        output::table(&["TIME (UTC)", "KIND", "WHAT HAPPENED"], entries.iter().map(|entry| row(entry, one)).collect())?;
+        let rows = entries.iter().map(|entry| row(entry, None));
+        output::table(&["TIME (UTC)", "KIND", "WHAT HAPPENED"], rows.collect())?;
     } else {
         let header = ["TIME (UTC)", "SESSION", "KIND", "WHAT HAPPENED"];
-        output::table(&header, entries.iter().map(|entry| row(entry, one)).collect())?;
+        let width = Width::of(tools, entries.iter().map(|entry| &entry.session_id)).await?;
+        output::table(&header, entries.iter().map(|entry| row(entry, Some(width))).collect())?;
     }
     Ok(Outcome::Done)
 }
@@ -49,11 +55,9 @@ async fn touch(tools: &Tools, id: &Id) -> Result<(), VerbError> {
     Ok(())
 }
 
-fn row(entry: &Entry, one: bool) -> Vec<Cell> {
+fn row(entry: &Entry, width: Option<Width>) -> Vec<Cell> {
     let mut row = vec![cell(output::time(entry.at))];
-    if !one {
-        row.push(cell(&entry.session_id));
-    }
+    row.extend(width.map(|width| cell(width.show(&entry.session_id))));
     row.extend([cell(entry.kind), cell(&entry.message)]);
     row
 }

@@ -73,11 +73,21 @@ pub struct StoreConfig {
     pub url: String,
 }
 
+/// Reads an address with its port.
+fn address<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<std::net::SocketAddr, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    text.parse().map_err(|_| {
+        let why = format!("{text:?} is no address with a port, such as \"127.0.0.1:7117\"; a name is none");
+        serde::de::Error::custom(why)
+    })
+}
+
 /// `[server]`
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, expecting = "a table")]
 pub struct ServerConfig {
     /// Address and port of the API.
+    #[serde(deserialize_with = "address")]
     pub listen: std::net::SocketAddr,
     /// Names under which it may be called.
     pub hosts: Vec<String>,
@@ -110,6 +120,7 @@ impl ServerConfig {
 #[serde(deny_unknown_fields, expecting = "a table")]
 pub struct RunnerConfig {
     /// Address and port of the runner.
+    #[serde(deserialize_with = "address")]
     pub listen: std::net::SocketAddr,
     /// Names under which it may be asked.
     pub hosts: Vec<String>,

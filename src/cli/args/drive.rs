@@ -11,6 +11,7 @@ use crate::time::{Span, parse_duration};
 #[derive(Debug, Args)]
 pub struct StartArgs {
     /// The engine, a table of `[engines]` on the runner
+    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub engine: String,
     /// The folder it works in
     #[arg(long, value_name = "DIR")]

@@ -28,6 +28,14 @@ fn part(text: &str) -> Result<PartName, String> {
     }
 }
 
+/// Reads how many of something are to be listed.
+fn count(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(0) | Err(_) => Err(format!("{text:?} is not a number of lines: a whole number from 1 on")),
+        Ok(count) => Ok(count),
+    }
+}
+
 /// `sexton sessions`
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
@@ -39,7 +47,7 @@ pub struct SessionsArgs {
     #[arg(long, value_name = "NAME")]
     pub owner: Option<String>,
     /// At most this many
-    #[arg(long, default_value_t = 200, value_name = "N")]
+    #[arg(long, default_value_t = 200, value_name = "N", value_parser = count)]
     pub limit: u32,
     /// Print JSON for programs
     #[arg(long)]
@@ -78,7 +86,20 @@ pub struct TimelineArgs {
     /// Only this session; reading one session's timeline counts as using it
     pub id: Option<Id>,
     /// At most this many entries, the newest ones
-    #[arg(long, default_value_t = 200, value_name = "N")]
+    #[arg(long, default_value_t = 200, value_name = "N", value_parser = count)]
+    pub limit: u32,
+    /// Print JSON for programs
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `sexton runs`
+#[derive(Debug, Args)]
+pub struct RunsArgs {
+    /// Only those in this session, with what they reported
+    pub id: Option<Id>,
+    /// At most this many, the newest
+    #[arg(long, default_value_t = 200, value_name = "N", value_parser = count)]
     pub limit: u32,
     /// Print JSON for programs
     #[arg(long)]
@@ -89,7 +110,7 @@ pub struct TimelineArgs {
 #[derive(Debug, Args)]
 pub struct ListArgs {
     /// At most this many, the newest
-    #[arg(long, default_value_t = 50, value_name = "N")]
+    #[arg(long, default_value_t = 50, value_name = "N", value_parser = count)]
     pub limit: u32,
     /// Print JSON for programs
     #[arg(long)]

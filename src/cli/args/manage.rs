@@ -28,6 +28,9 @@ pub enum RunnersCommand {
     Remove {
         /// The runner
         id: Id,
+        /// Although it holds engines: they go on, and nothing here will stop them
+        #[arg(long)]
+        force: bool,
     },
     /// Forget a runner's identity, state folder, epoch and protocol, and accept what answers at its URL
     Reset {

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 pub use drive::{AttachArgs, EndArgs, KeepArgs, SendArgs, StartArgs, WhyArgs};
-pub use look::{ListArgs, OneArgs, SessionsArgs, SessionsCommand, SweepArgs, TimelineArgs};
+pub use look::{ListArgs, OneArgs, RunsArgs, SessionsArgs, SessionsCommand, SweepArgs, TimelineArgs};
 pub use manage::{AddRunner, RunnersArgs, RunnersCommand, TokensArgs, TokensCommand};
 
 /// Stops coding-agent sessions that nobody uses any more, and says why.
@@ -42,7 +42,9 @@ Examples:
 Exit codes:
   0  done, keeps and skips of every kind included
   1  some sessions could not be handled, or doctor found a problem
-  2  could not run: bad settings, an unusable store, bad arguments
+  2  could not run: bad settings, an unusable store, bad arguments, an id that there is not
+
+A session is named by its id, or by a beginning of it that no other session has, of 4 characters at least.
 
 SEXTON_LOG=debug shows what goes on inside; every setting has a variable, such as SEXTON_POLICY__IDLE_AFTER=2h.";
 
@@ -93,6 +95,10 @@ pub enum StoreCommand {
     ///
     /// Shows each rule with its figure and its limit. Asking is no use of the session.
     Explain(OneArgs),
+    /// List runs, delegated pieces of work, the newest first: those of one session or of all
+    ///
+    /// Looking is no use of the session. Runs are begun and finished over the API: docs/runs.md.
+    Runs(RunsArgs),
     /// Show what happened, to one session or to all
     Timeline(TimelineArgs),
     /// List past passes

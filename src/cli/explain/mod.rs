@@ -6,6 +6,7 @@ use comfy_table::Cell;
 use owo_colors::OwoColorize;
 
 use crate::cli::args::OneArgs;
+use crate::cli::ids;
 use crate::cli::output::{self, Outcome, cell, escape, figure};
 use crate::cli::sessions::engine_word;
 use crate::policy::Finding;
@@ -21,7 +22,8 @@ use crate::verdict::Verdict;
 /// # Errors
 /// When there is no such session, or the store fails.
 pub(crate) async fn run(tools: &Tools, args: OneArgs) -> anyhow::Result<Outcome> {
-    let explanation = explain(tools, &args.id).await?.ok_or(VerbError::NotFound(args.id))?;
+    let id = ids::whole(tools, &args.id).await?;
+    let explanation = explain(tools, &id).await?.ok_or(VerbError::NotFound(id))?;
     if args.json {
         output::json(&explanation)?;
     } else {

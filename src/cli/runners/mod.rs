@@ -27,7 +27,7 @@ pub(crate) async fn run(tools: &Tools, args: RunnersArgs) -> anyhow::Result<Outc
     match args.command {
         None => list(tools, args.json).await,
         Some(RunnersCommand::Add(wish)) => add(tools, wish).await,
-        Some(RunnersCommand::Remove { id }) => remove(tools, &id).await,
+        Some(RunnersCommand::Remove { id, force }) => remove(tools, &id, force).await,
         Some(RunnersCommand::Reset { id }) => reset(tools, &id).await,
     }
 }
@@ -76,7 +76,12 @@ fn whole_path(path: &Path) -> anyhow::Result<String> {
     whole.into_os_string().into_string().map_err(|path| anyhow!("--token-file {} is not UTF-8", path.display()))
 }
 
-async fn remove(tools: &Tools, id: &Id) -> anyhow::Result<Outcome> {
+/// Removes a runner. Nobody can stop its engines from then on, and once idle their rows are closed as of a machine that is
+/// gone: while it answers and holds any, that takes `force`.
+async fn remove(tools: &Tools, id: &Id, force: bool) -> anyhow::Result<Outcome> {
+    if !force {
+        check_is_empty(tools, id).await?;
+    }
     let open = tools.store.count_open(id).await?;
     if !tools.store.remove_runner(id).await? {
         bail!("no runner {id} is enrolled");
@@ -88,6 +93,19 @@ async fn remove(tools: &Tools, id: &Id) -> anyhow::Result<Outcome> {
         ));
     }
     Ok(Outcome::Done)
+}
+
+async fn check_is_empty(tools: &Tools, id: &Id) -> anyhow::Result<()> {
+    let Some(runner) = tools.store.find_runner(id).await? else { return Ok(()) };
+    let held: usize = ask_all(tools, &[runner]).await.values().map(|live| live.set.tracked.len()).sum();
+    if held > 0 {
+        bail!(
+            "runner {id} answers and holds {held} engine{}: without it they go on and nobody can stop them, \
+             and their rows are closed as machine_gone once idle; end them first, or say --force",
+            if held == 1 { "" } else { "s" }
+        );
+    }
+    Ok(())
 }
 
 async fn reset(tools: &Tools, id: &Id) -> anyhow::Result<Outcome> {

@@ -11,6 +11,7 @@ use serde_json::json;
 
 use crate::cli::Context;
 use crate::cli::args::{SessionsArgs, SessionsCommand};
+use crate::cli::ids::Width;
 use crate::cli::live::{Live, ask_all};
 use crate::cli::output::{self, Outcome, cell, figure};
 use crate::protocol::TrackedSession;
@@ -58,7 +59,8 @@ pub(crate) async fn run(context: &Context, tools: &Tools, args: SessionsArgs) ->
         output::json(&json!({ "items": listed, "next": next }))?;
     } else {
         let own = context.owner(&tools.store).await?;
-        print(&own, &listed, tools.clock.now(), more)?;
+        let width = Width::of(tools, listed.iter().map(|listed| &listed.session.id)).await?;
+        print((&own, width), &listed, tools.clock.now(), more)?;
     }
     Ok(Outcome::Done)
 }
@@ -77,7 +79,7 @@ fn look(session: Session, live: &BTreeMap<Id, Live>) -> Listed {
     Listed { state: state::word(&session, answer, process.as_ref()), process, session }
 }
 
-fn print(own: &str, listed: &[Listed], now: UtcMs, more: bool) -> std::io::Result<()> {
+fn print((own, width): (&str, Width), listed: &[Listed], now: UtcMs, more: bool) -> std::io::Result<()> {
     if listed.is_empty() {
         return output::line("There are no sessions; `sexton start ENGINE --repo DIR` opens one.");
     }
@@ -85,7 +87,7 @@ fn print(own: &str, listed: &[Listed], now: UtcMs, more: bool) -> std::io::Resul
     let mut header = vec!["SESSION", "STATE", "ENGINE", "RUNNER", "LAST USED", "MEMORY", "CPU"];
     header.extend(others.then_some("OWNER"));
     header.push("REPO");
-    output::table(&header, listed.iter().map(|listed| row(listed, now, others)).collect())?;
+    output::table(&header, listed.iter().map(|listed| row((listed, width), now, others)).collect())?;
     let known: Vec<i64> = listed.iter().filter_map(|listed| listed.process.as_ref()?.rss_bytes).collect();
     let memory = if known.is_empty() { String::new() } else { format!(", {} of memory", size(known.iter().sum())) };
     let plural = if listed.len() == 1 { "" } else { "s" };
@@ -96,14 +98,14 @@ fn print(own: &str, listed: &[Listed], now: UtcMs, more: bool) -> std::io::Resul
     Ok(())
 }
 
-fn row(listed: &Listed, now: UtcMs, others: bool) -> Vec<Cell> {
+fn row((listed, width): (&Listed, Width), now: UtcMs, others: bool) -> Vec<Cell> {
     let (session, process) = (&listed.session, listed.process.as_ref());
     let kind = session.last_activity_kind.map(|kind| format!(" ({kind})")).unwrap_or_default();
     let used = format!("{}{kind}", output::ago(session.last_used(), now));
     let memory = process.and_then(|process| process.rss_bytes).map_or_else(|| "-".to_owned(), size);
     let cpu = process.and_then(|process| process.cpu_ms).map_or_else(|| "-".to_owned(), spoken);
     let mut row = vec![
-        cell(&session.id),
+        cell(width.show(&session.id)),
         cell(&listed.state),
         cell(&session.engine),
         cell(&session.runner_id),

@@ -45,6 +45,14 @@ fn settings_that_contradict_each_other_are_refused_by_name() {
 }
 
 #[test]
+fn an_address_that_is_none_is_refused_with_one_that_is() {
+    let mut house = House::new();
+    house.set("SEXTON_SERVER__LISTEN", "localhost:7117");
+    let why = house.refused(&["sweep"]);
+    assert!(why.starts_with("SEXTON_SERVER__LISTEN: ") && why.contains("such as \"127.0.0.1:7117\""), "{why}");
+}
+
+#[test]
 fn a_certificate_that_cannot_be_used_is_named() {
     let mut house = House::new();
     let (cert, key) = (house.write("cert.pem", "nothing"), house.write("key.pem", "nothing"));
@@ -167,6 +175,12 @@ fn bad_arguments_are_refused() {
         &["keep", "a", "--for", "soon", "--because", "x"],
         &["keep", "a", "--for", "1h"],
         &["up", "--once"],
+        &["sessions", "--limit", "0"],
+        &["runs", "--limit", "0"],
+        &["timeline", "--limit", "0"],
+        &["sweeps", "--limit", "some"],
+        &["start", "", "--repo", "."],
+        &["start", "sample", "--repo", ".", "--runner", "nobody"],
         &["tokens", "create", "--owner", "ann", "--scope", "root"],
         &["attack"],
         &[],

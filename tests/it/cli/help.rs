@@ -3,7 +3,7 @@
 use crate::cli::house::House;
 
 /// Every command that has a help text of its own.
-const COMMANDS: [&str; 27] = [
+const COMMANDS: [&str; 28] = [
     "",
     "up",
     "serve",
@@ -12,6 +12,7 @@ const COMMANDS: [&str; 27] = [
     "sessions",
     "sessions import",
     "explain",
+    "runs",
     "timeline",
     "sweeps",
     "start",

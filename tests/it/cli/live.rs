@@ -29,7 +29,11 @@ fn a_session_is_started_used_seen_kept_and_ended() {
     assert_eq!((&runners["items"][0]["state"], &runners["items"][0]["engines"]), (&json!("live"), &json!(1)));
     assert_eq!(house.json(&["sweep", "--json"])["idle"]["reaped"], 0);
     assert!(house.done(&["explain", &id]).contains("It is kept: recently_active"));
-    assert!(house.done(&["end", &id]).starts_with("Ended by ann."));
+    let held = house.refused(&["runners", "remove", "local"]);
+    assert!(held.contains("holds 1 engine:") && held.contains("--force"), "{held}");
+    assert_eq!(house.json(&["runners", "--json"])["items"][0]["id"], "local", "it is enrolled still");
+    let told = house.done(&["end", &id[..id.len() - 1]]);
+    assert!(told.starts_with(&format!("Session {id}: Ended by ann.")), "{told}");
     let row = session(&house, &id);
     assert_eq!(
         (&row["status"], &row["end_reason"], &row["process"]),
@@ -38,6 +42,7 @@ fn a_session_is_started_used_seen_kept_and_ended() {
     let entries = house.json(&["timeline", &id, "--json"]);
     let kinds: Vec<&Value> = entries["items"].as_array().unwrap().iter().map(|entry| &entry["kind"]).collect();
     assert_eq!(kinds, ["started", "ended"]);
+    house.done(&["runners", "remove", "local"]);
     assert_eq!(house.call(&["end", &id]).code, 1, "what has ended cannot be handled, and that is no fault of the call");
 }
 

@@ -4,6 +4,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
 use serde_json::{Value, json};
+use sexton::session::{Run, RunStatus};
+use sexton::store::Store;
+use sexton::time::UtcMs;
 
 use crate::cli::house::{House, free_port, import_line, text};
 
@@ -77,7 +80,7 @@ fn sessions_are_listed_open_ones_first_of_all() {
     let page = house.json(&["sessions", "--json", "--limit", "1"]);
     assert_eq!((ids(&page), &page["next"]), (vec!["fresh"], &json!("fresh")));
     let table = house.done(&["sessions", "--all"]);
-    assert!(table.contains("ended: exited") && table.contains("2 h ago (capture)"), "{table}");
+    assert!(table.contains("ended: exited") && table.contains("2 h ") && table.contains(" ago (capture)"), "{table}");
     assert!(!table.contains("OWNER"), "all are one's own: {table}");
 }
 
@@ -113,6 +116,110 @@ fn the_next_pass_does_what_explain_says() {
     assert_eq!((&last["kind"], &last["reason"]), (&json!("ended"), &json!("machine_gone")));
     assert!(last["message"].as_str().unwrap().contains("not stopped"), "{last}");
     assert!(house.done(&["explain", "older"]).contains("It ended at "));
+}
+
+#[test]
+fn a_dry_run_counts_each_session_once() {
+    let house = seeded();
+    house.set_idle("1h");
+    let told = house.done(&["sweep", "--dry-run"]);
+    assert!(told.starts_with("Dry run: looked at 1 session, would end 1, keep 0, in "), "{told}");
+}
+
+/// Sessions that begin alike, and one that ended and begins as others do not.
+fn alike() -> House {
+    let house = House::new();
+    let ended = json!({"status": "ended", "ended_at": 1_700_000_000_000_i64, "end_reason": "exited"});
+    let lines = [
+        import_line("work-one", 0, &json!({})),
+        import_line("work-two", 0, &json!({})),
+        import_line("work", 0, &json!({"repo": "/src/work"})),
+        import_line("over-and-out", 0, &ended),
+    ];
+    let file = house.write("sessions.jsonl", lines.join("\n"));
+    house.done(&["sessions", "import", text(&file)]);
+    house
+}
+
+#[test]
+fn the_beginning_of_an_id_stands_for_the_only_session_that_has_it() {
+    let house = alike();
+    assert_eq!(house.json(&["explain", "work-o", "--json"])["session"]["id"], "work-one");
+    assert_eq!(house.json(&["explain", "work", "--json"])["session"]["id"], "work", "an exact id goes first");
+    assert_eq!(house.json(&["explain", "over", "--json"])["session"]["id"], "over-and-out");
+    assert!(house.done(&["keep", "work-t", "--for", "1h", "--because", "x"]).starts_with("Session work-two is kept"));
+    assert_eq!(house.json(&["timeline", "work-t", "--json"])["items"][0]["session_id"], "work-two");
+    assert!(house.refused(&["explain", "over-and-out-"]).contains("there is no session over-and-out-"));
+}
+
+#[test]
+fn the_beginning_of_several_ids_is_none_of_them() {
+    let house = alike();
+    for args in [
+        &["end", "work-"][..],
+        &["send", "work-", "x"],
+        &["attach", "work-"],
+        &["explain", "work-"],
+        &["timeline", "work-"],
+        &["runs", "work-"],
+        &["keep", "work-", "--for", "1h", "--because", "x"],
+    ] {
+        let why = house.refused(args);
+        assert!(why.contains("work-one (active in /src/work-one), work-two (active in /src/work-two)"), "{why}");
+    }
+    let why = house.refused(&["end", "ove"]);
+    assert_eq!(why, "ove is too short for a session: write its id, or at least the first 4 of it");
+    let open = house.json(&["sessions", "--json"]);
+    assert_eq!(ids(&open), ["work", "work-one", "work-two"], "nothing was ended");
+}
+
+#[test]
+fn whatever_is_asked_of_a_session_that_has_ended_is_not_done_and_says_why() {
+    let house = alike();
+    for args in [
+        &["end", "over"][..],
+        &["send", "over", "x"],
+        &["attach", "over"],
+        &["keep", "over", "--for", "1h", "--because", "x"],
+    ] {
+        let said = house.call(args);
+        assert_eq!((said.code, said.err.lines().count()), (1, 1), "{args:?}: {said:?}");
+        assert!(said.err.contains("has ended (exited)") && said.err.contains("over-and-out"), "{args:?}: {said:?}");
+    }
+}
+
+#[tokio::test]
+async fn runs_are_listed_newest_first_and_those_of_one_session_with_their_results() {
+    let house = alike();
+    let store = Store::open(&format!("sqlite://{}", text(&house.path("state/sexton/sexton.db")))).await.unwrap();
+    for (name, session, at) in [("first", "work-one", 1_000), ("then", "work-two", 2_000)] {
+        let run = Run {
+            id: name.parse().unwrap(),
+            session_id: session.parse().unwrap(),
+            status: RunStatus::Succeeded,
+            opened_session: false,
+            started_at: UtcMs(at),
+            heartbeat_at: None,
+            finished_at: Some(UtcMs(at + 90_000)),
+            stale_at: None,
+            result: Some("all green".to_owned()),
+        };
+        assert!(store.insert_run(&run).await.unwrap());
+    }
+    assert_eq!(ids(&house.json(&["runs", "--json"])), ["then", "first"]);
+    assert_eq!(ids(&house.json(&["runs", "--limit", "1", "--json"])), ["then"]);
+    let told = house.done(&["runs"]);
+    assert!(told.contains("1 min 30 s") && told.contains("work-two") && !told.contains("all green"), "{told}");
+    let told = house.done(&["runs", "work-o"]);
+    assert!(told.contains("all green") && told.contains("first") && !told.contains("then"), "{told}");
+}
+
+#[test]
+fn runs_are_none_before_a_host_begins_one() {
+    let house = alike();
+    assert!(house.done(&["runs"]).starts_with("There are no runs"));
+    assert_eq!(house.json(&["runs", "work-one", "--json"]), json!({"items": [], "next": null}));
+    assert!(house.refused(&["runs", "nobody"]).contains("there is no session nobody"));
 }
 
 #[test]
