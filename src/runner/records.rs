@@ -51,15 +51,20 @@ pub(crate) struct Record {
     /// The engine's own id of its conversation.
     #[serde(default)]
     pub(crate) engine_session_id: Option<String>,
+    /// Under which generation it was launched; none where that is the one under which it ended.
+    #[serde(default)]
+    pub(crate) start: Option<i64>,
 }
 
-/// Whose engine it was, and which conversation it held.
+/// Whose engine it was, which conversation it held, and how it began.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Of {
     /// On whose behalf it ran.
     pub(crate) owner_id: Option<String>,
     /// Its own id of the conversation.
     pub(crate) engine_session_id: Option<String>,
+    /// Under which generation it was launched.
+    pub(crate) start: Option<i64>,
 }
 
 impl Record {
@@ -68,15 +73,21 @@ impl Record {
     pub(crate) fn now(ended: Ended, of: Of, clock: &dyn Clock) -> Self {
         let boot_id = process::boot_id().unwrap_or_default();
         let ended = Ended { detail: ended.detail.map(cut), ..ended };
-        let Of { owner_id, engine_session_id } = of;
+        let Of { owner_id, engine_session_id, start } = of;
         let (at, elapsed) = (clock.now(), clock.elapsed());
-        Self { ended, at, elapsed, boot_id, forgotten: false, owner_id, engine_session_id }
+        Self { ended, at, elapsed, boot_id, forgotten: false, owner_id, engine_session_id, start }
     }
 
     /// Returns what the worker is told, with its age.
     #[must_use]
     pub(crate) fn told(&self, clock: &dyn Clock, boot_id: &str) -> Ended {
         Ended { ended_ago_ms: Some(self.age(clock, boot_id)), ..self.ended.clone() }
+    }
+
+    /// Returns under which generation its engine was launched: what the cursors of its output name.
+    #[must_use]
+    pub(crate) fn start(&self) -> i64 {
+        self.start.unwrap_or(self.ended.generation)
     }
 
     /// Returns how long ago it ended.
