@@ -105,7 +105,10 @@ impl Runner {
     pub(crate) async fn place(&self, cursor: Cursor, source: &Source) -> Result<u64, Refusal> {
         let start = source.start();
         if cursor.start != start {
-            let message = format!("the cursor {cursor} is of the start {} of the session, and this is its start {start}", cursor.start);
+            let message = format!(
+                "the cursor {cursor} is of the start {} of the session, and this is its start {start}",
+                cursor.start
+            );
             return Err(Refusal::unsatisfiable(message).about(source.id(), source.generation()));
         }
         let (folder, _) = self.output_of(source);

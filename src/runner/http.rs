@@ -15,8 +15,8 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::network::Names;
 use crate::protocol::{
-    Cursor, EndOutcome, EndRequest, EventsRequest, FailureOutcome, FindRequest, ForgetRequest, HistoryRequest, ListRequest,
-    LiveRequest, MessageRequest, SessionRequest, StartRequest, TouchRequest, path,
+    Cursor, EndOutcome, EndRequest, EventsRequest, FailureOutcome, FindRequest, ForgetRequest, HistoryRequest,
+    ListRequest, LiveRequest, MessageRequest, SessionRequest, StartRequest, TouchRequest, path,
 };
 use crate::runner::refusal::Refusal;
 use crate::runner::{Runner, auth};

@@ -154,7 +154,9 @@ impl Raw {
     fn whole(self) -> Option<RunnerEvent> {
         let (kind, cursor) = (self.kind?, self.cursor);
         let data = match (kind, cursor) {
-            (EventKind::Line, Some(cursor)) if self.oversize => format!("{{\"cursor\":\"{cursor}\",\"oversize\":true}}"),
+            (EventKind::Line, Some(cursor)) if self.oversize => {
+                format!("{{\"cursor\":\"{cursor}\",\"oversize\":true}}")
+            }
             _ => self.data?,
         };
         Some(RunnerEvent { kind, cursor, data })
