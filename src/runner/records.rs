@@ -327,6 +327,18 @@ mod tests {
     }
 
     #[test]
+    fn a_record_that_does_not_tell_its_start_is_of_the_one_that_it_ended_under() {
+        let clock = ManualClock::at(UtcMs(0));
+        let of = Of { start: Some(2), ..Of::default() };
+        let record = Record::now(blank("s".parse().unwrap(), 3, "exited"), of, &clock);
+        let mut json = serde_json::to_value(&record).unwrap();
+        let read = |json: &serde_json::Value| serde_json::from_value::<Record>(json.clone()).unwrap().start();
+        assert_eq!(read(&json), 2);
+        json.as_object_mut().unwrap().remove("start");
+        assert_eq!(read(&json), 3);
+    }
+
+    #[test]
     fn a_text_is_cut_between_letters() {
         let text = "ä".repeat(DETAIL_MOST);
         let short = cut(format!("x{text}"));
