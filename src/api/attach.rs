@@ -22,6 +22,7 @@ use crate::api::owned::Owned;
 use crate::api::state::Shared;
 use crate::api::stream::{LOOK_AGAIN, Permit, last_event};
 use crate::attach::{Event, Follower, Looking, Seat};
+use crate::protocol::Cursor;
 use crate::session::{Id, Session};
 
 /// How a client follows.
@@ -30,7 +31,8 @@ use crate::session::{Id, Session};
 #[into_params(parameter_in = Query)]
 pub(super) struct How {
     /// The id of the last event that was taken: the stream goes on behind it. `Last-Event-ID` says the same, and wins
-    cursor: Option<u64>,
+    #[param(value_type = Option<String>)]
+    cursor: Option<Cursor>,
     /// Who follows: of each client only the newest stream of a session goes on, and a return without a cursor goes on
     /// where it was served to
     #[param(value_type = Option<String>)]
@@ -61,7 +63,7 @@ pub(super) async fn follow(api: Shared, session: Session, headers: &HeaderMap, h
     let (permit, cursor) = (Permit::new(&api, headers), last_event(headers)?.or(how.cursor));
     let session = if how.looking && session.is_open() { look_first(&api, session).await? } else { session };
     let release_after = api.tools().config().server.release_after.0;
-    let seat = how.client.map(|client| api.seats.take(&session, &client, release_after));
+    let seat = how.client.map(|client| api.seats.take(&session.id, &client, release_after));
     let cursor = cursor.or(seat.as_ref().and_then(|seat| seat.cursor));
     let id = session.id.clone();
     let (live, follower) = Follower::begin(api.tools(), session, cursor).await?;

@@ -14,7 +14,7 @@ use crate::api::owned::Owned;
 use crate::api::page;
 use crate::api::state::Shared;
 use crate::attach;
-use crate::protocol::{Gap, HistoryAnswer, OutputLine};
+use crate::protocol::{Cursor, Gap, HistoryAnswer, OutputLine};
 use crate::session::{ActivityKind, Id};
 use crate::verbs::VerbError;
 
@@ -27,7 +27,8 @@ const SCREEN: u32 = 50;
 #[into_params(parameter_in = Query)]
 pub(super) struct Part {
     /// Only what came behind this cursor: what `next` said, or the id of an event
-    after: Option<u64>,
+    #[param(value_type = Option<String>)]
+    after: Option<Cursor>,
     /// At most this many lines, 1 to 1000; 200 when nothing is said. A page of long lines has fewer
     limit: Option<u32>,
 }
@@ -40,7 +41,7 @@ pub(super) struct History {
     /// What is not kept any more, before the first of them.
     gap: Option<Gap>,
     /// What `after` must say to get the next page; null where there is none now.
-    next: Option<u64>,
+    next: Option<Cursor>,
 }
 
 /// Read what a session's engine has said, as far as its runner keeps it; no use of the session
@@ -80,7 +81,7 @@ pub(super) struct Captured {
     /// The newest lines, oldest first.
     items: Vec<OutputLine>,
     /// Behind the last of them: where events go on; null when the runner was not reached.
-    cursor: Option<u64>,
+    cursor: Option<Cursor>,
     /// Whether the runner was reached; where it was not, there are no lines.
     runner: Reach,
 }

@@ -1,5 +1,6 @@
 //! What all streams of the API have in common: from where a client goes on, and for how long its token lets it listen.
 
+use std::str::FromStr;
 use std::time::Duration;
 
 use axum::http::{HeaderMap, HeaderName};
@@ -24,7 +25,7 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 ///
 /// # Errors
 /// When the header stands there more than once, or is no id of an event.
-pub(super) fn last_event(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
+pub(super) fn last_event<T: FromStr>(headers: &HeaderMap) -> Result<Option<T>, ApiError> {
     if !headers.contains_key(&LAST_EVENT_ID) {
         return Ok(None);
     }
@@ -83,8 +84,9 @@ async fn still_holds(api: Shared, headers: HeaderMap) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::Cursor;
 
-    fn read(values: &[&'static str]) -> Result<Option<u64>, ErrorCode> {
+    fn read<T: FromStr>(values: &[&'static str]) -> Result<Option<T>, ErrorCode> {
         let mut headers = HeaderMap::new();
         for value in values {
             headers.append(LAST_EVENT_ID, value.parse().unwrap());
@@ -93,10 +95,14 @@ mod tests {
     }
 
     #[test]
-    fn the_last_event_is_a_whole_number_that_stands_there_once() {
-        assert_eq!((read(&[]), read(&["0"]), read(&["17"])), (Ok(None), Ok(Some(0)), Ok(Some(17))));
+    fn the_last_event_is_an_id_of_its_stream_that_stands_there_once() {
+        assert_eq!((read::<u64>(&[]), read(&["0"]), read(&["17"])), (Ok(None), Ok(Some(0)), Ok(Some(17))));
         for nonsense in [&["x"][..], &[""], &["-1"], &["1.5"], &["99999999999999999999"], &["1", "1"], &["1", "x"]] {
-            assert_eq!(read(nonsense), Err(ErrorCode::BadQuery), "{nonsense:?}");
+            assert_eq!(read::<u64>(nonsense), Err(ErrorCode::BadQuery), "{nonsense:?}");
+        }
+        assert_eq!(read(&["3-17"]), Ok(Some(Cursor { start: 3, offset: 17 })));
+        for nonsense in [&["17"][..], &["3-17", "3-17"]] {
+            assert_eq!(read::<Cursor>(nonsense), Err(ErrorCode::BadQuery), "{nonsense:?}");
         }
     }
 

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::protocol::TrackedSession;
+use crate::protocol::{Cursor, TrackedSession};
 use crate::session::Session;
 
 /// One event.
@@ -14,21 +14,21 @@ pub enum Event {
     /// A line of output.
     Line {
         /// The cursor behind it.
-        cursor: u64,
+        cursor: Cursor,
         /// The details, as JSON.
         data: String,
     },
     /// A part of the output is not kept any more.
     Gap {
         /// Where whole lines go on.
-        cursor: u64,
+        cursor: Cursor,
         /// The details, as JSON.
         data: String,
     },
     /// The engine is gone: the last event.
     Ended {
         /// The cursor behind all output, where that is known.
-        cursor: Option<u64>,
+        cursor: Option<Cursor>,
         /// The details, as JSON.
         data: String,
     },
@@ -46,7 +46,7 @@ pub struct Live {
     /// What the engine has written so far in the turn that runs, up to the cursor; empty for a client that goes on.
     pub text: String,
     /// Where the events that follow begin; none when nobody knows.
-    pub cursor: Option<u64>,
+    pub cursor: Option<Cursor>,
     /// The client goes on where it was.
     pub resumed: bool,
 }
@@ -66,7 +66,7 @@ impl Event {
 
     /// Returns the cursor behind it: a client that comes back with it gets what follows.
     #[must_use]
-    pub fn cursor(&self) -> Option<u64> {
+    pub fn cursor(&self) -> Option<Cursor> {
         match self {
             Self::Live(live) => live.cursor,
             Self::Line { cursor, .. } | Self::Gap { cursor, .. } => Some(*cursor),
@@ -88,7 +88,7 @@ impl Event {
 
     /// Makes the end of a session out of its row, for whoever can learn of it from nobody else.
     #[must_use]
-    pub(super) fn ended_by_row(session: &Session, cursor: Option<u64>) -> Self {
+    pub(super) fn ended_by_row(session: &Session, cursor: Option<Cursor>) -> Self {
         let reason = session.end_reason.as_deref().map_or(Value::Null, Value::from);
         let data = json!({"session_id": session.id, "generation": session.generation, "reason": reason});
         Self::Ended { cursor, data: data.to_string() }

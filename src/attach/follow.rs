@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::attach::{Event, Live};
 use crate::clock;
-use crate::protocol::{EventsRequest, HistoryRequest, LiveAnswer, LiveRequest};
+use crate::protocol::{Cursor, EventsRequest, HistoryRequest, LiveAnswer, LiveRequest};
 use crate::runner_client::{EventKind, EventStream, OutputReply, RunnerEvent, Target};
 use crate::session::{Id, Session, Status};
 use crate::tools::Tools;
@@ -30,7 +30,9 @@ pub struct Follower {
     session: Session,
     /// What the runner knows the client by: another name for each follower, the same at each attempt.
     listener: Id,
-    cursor: Option<u64>,
+    cursor: Option<Cursor>,
+    /// The client is to be told where things stand before anything else: nothing goes on from where it was.
+    anew: bool,
     phase: Phase,
     /// How long the next attempt waits.
     pause: Duration,
@@ -64,13 +66,14 @@ impl Follower {
     /// # Errors
     /// When there is no cursor to begin at and the runner of an open session does not say where it stands; when the store
     /// fails.
-    pub async fn begin(tools: &Tools, session: Session, cursor: Option<u64>) -> Result<(Live, Self), VerbError> {
+    pub async fn begin(tools: &Tools, session: Session, cursor: Option<Cursor>) -> Result<(Live, Self), VerbError> {
         let now = clock::timer();
         let mut this = Self {
             tools: tools.clone(),
             session,
             listener: Id::new(),
             cursor,
+            anew: false,
             phase: Phase::Calling,
             pause: Duration::ZERO,
             heard: now,
@@ -147,7 +150,7 @@ impl Follower {
     }
 
     async fn try_call(&mut self) -> Call {
-        if self.read_row().await {
+        if self.read_row().await || self.anew {
             return self.begin_anew().await;
         }
         let Ok(target) = self.target().await else { return Call::Later };
@@ -163,7 +166,7 @@ impl Follower {
                 self.phase = Phase::Listening(stream);
                 Call::Listening
             }
-            // It is a cursor of another engine, so nothing goes on from there.
+            // It is a cursor of another start, so nothing goes on from there.
             Ok(OutputReply::BadCursor(_)) => self.begin_anew().await,
             Ok(OutputReply::NotTracked | OutputReply::Ended { .. } | OutputReply::Unsupported) => Call::Nothing,
             Ok(OutputReply::Refused { message: why, .. }) => self.not_yet(&why),
@@ -187,18 +190,27 @@ impl Follower {
 
     /// Says where things stand now, since nothing goes on from where the client was.
     async fn begin_anew(&mut self) -> Call {
-        self.cursor = None;
-        self.live().await.map_or(Call::Later, |live| Call::Event(Event::Live(Box::new(live))))
+        (self.cursor, self.anew) = (None, true);
+        let Ok(live) = self.live().await else { return Call::Later };
+        self.anew = false;
+        Call::Event(Event::Live(Box::new(live)))
     }
 
     async fn target(&self) -> Result<Target, VerbError> {
         runner_of(&self.tools, &self.session.runner_id).await
     }
 
-    /// Asks where things stand, and takes over the cursor.
+    /// Asks where things stand, and takes over the cursor. The client's is dropped where the engine is of another start.
     async fn live(&mut self) -> Result<Live, VerbError> {
+        let mut answer = self.ask().await?;
+        if let (Some(cursor), Some(there)) = (self.cursor, &answer)
+            && cursor.start != there.cursor.start
+        {
+            self.cursor = None;
+            answer = self.ask().await?;
+        }
         let resumed = self.cursor.is_some();
-        let (state, text, head) = match self.ask().await? {
+        let (state, text, head) = match answer {
             Some(answer) => (Some(answer.session), answer.text, Some(answer.cursor)),
             None if resumed => (None, String::new(), None),
             None => (None, String::new(), self.head().await?),
@@ -239,7 +251,7 @@ impl Follower {
     }
 
     /// Returns where the output of an engine that is gone ends; none when nobody says, and of one that is not there yet.
-    async fn head(&self) -> Result<Option<u64>, VerbError> {
+    async fn head(&self) -> Result<Option<Cursor>, VerbError> {
         if self.session.status == Status::Starting {
             return Ok(None);
         }

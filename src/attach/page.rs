@@ -1,6 +1,6 @@
 //! A page of what a session's engine has said, from its runner.
 
-use crate::protocol::{HistoryAnswer, HistoryRequest};
+use crate::protocol::{Cursor, HistoryAnswer, HistoryRequest};
 use crate::runner_client::OutputReply;
 use crate::session::Session;
 use crate::tools::Tools;
@@ -10,7 +10,7 @@ use crate::verbs::{VerbError, runner_of};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Piece {
     /// Those behind a cursor, from the oldest that is kept on where there is none; at most so many.
-    After(Option<u64>, u32),
+    After(Option<Cursor>, u32),
     /// The newest so many.
     Newest(u32),
 }
@@ -18,8 +18,8 @@ pub enum Piece {
 /// Asks a session's runner for a page; none when it keeps nothing of the session.
 ///
 /// # Errors
-/// When the runner is not enrolled, does not answer or does not serve this, no line ends at the cursor, or the store
-/// fails.
+/// When the runner is not enrolled, does not answer or does not serve this, no line of that output ends at the cursor, or
+/// the store fails.
 pub async fn page(tools: &Tools, session: &Session, piece: Piece) -> Result<Option<HistoryAnswer>, VerbError> {
     let runner = &session.runner_id;
     let target = runner_of(tools, runner).await?;

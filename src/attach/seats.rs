@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
-use crate::session::{Id, Session};
+use crate::protocol::Cursor;
+use crate::session::Id;
 use crate::time::Ms;
 
 /// How many seats are kept at most; of more, the one goes that was left longest ago.
@@ -34,9 +35,7 @@ struct Record {
     number: u64,
     /// What ends that stream.
     replaced: CancellationToken,
-    /// Which start of the session the cursor is of.
-    generation: i64,
-    cursor: Option<u64>,
+    cursor: Option<Cursor>,
     /// Since when nobody has been there.
     left_at: Option<Ms>,
 }
@@ -49,7 +48,7 @@ pub struct Seat {
     /// Cancelled when the same client comes again.
     pub replaced: CancellationToken,
     /// Up to where an earlier stream of the client was served.
-    pub cursor: Option<u64>,
+    pub cursor: Option<Cursor>,
 }
 
 impl Seats {
@@ -62,22 +61,17 @@ impl Seats {
     /// Seats a client's stream. An earlier one of the same client is let go, so that nobody hears anything twice. Seats that
     /// were left longer than `release_after` ago are forgotten first, the client's own included.
     #[must_use]
-    pub fn take(&self, session: &Session, client: &Id, release_after: Ms) -> Seat {
-        let (key, replaced) = ((session.id.clone(), client.clone()), CancellationToken::new());
+    pub fn take(&self, session: &Id, client: &Id, release_after: Ms) -> Seat {
+        let (key, replaced) = ((session.clone(), client.clone()), CancellationToken::new());
         let now = self.clock.elapsed();
         let mut book = self.book();
         book.forget(now - release_after);
         book.make_room();
         book.seated += 1;
         let number = book.seated;
-        let generation = session.generation;
-        let fresh = Record { number, replaced: replaced.clone(), generation, cursor: None, left_at: None };
+        let cursor = book.seats.get(&key).and_then(|it| it.cursor);
+        let fresh = Record { number, replaced: replaced.clone(), cursor, left_at: None };
         let earlier = book.seats.insert(key.clone(), fresh);
-        // A cursor means nothing in the output of another start.
-        let cursor = earlier.as_ref().filter(|it| it.generation == generation).and_then(|it| it.cursor);
-        if let Some(record) = book.seats.get_mut(&key) {
-            record.cursor = cursor;
-        }
         if let Some(earlier) = earlier {
             // Under the lock, so that its end sees that it was replaced.
             earlier.replaced.cancel();
@@ -117,7 +111,7 @@ impl Book {
 
 impl Seat {
     /// Notes up to where the client was served.
-    pub fn served(&self, cursor: u64) {
+    pub fn served(&self, cursor: Cursor) {
         self.with(|record| record.cursor = Some(cursor));
     }
 
@@ -141,34 +135,10 @@ impl Drop for Seat {
 mod tests {
     use super::*;
     use crate::clock::ManualClock;
-    use crate::session::Status;
     use crate::time::{HOUR, UtcMs};
 
-    fn session() -> Session {
-        Session {
-            id: "s".parse().unwrap(),
-            runner_id: "r".parse().unwrap(),
-            owner_id: None,
-            repo: "/".to_owned(),
-            engine: "sh".to_owned(),
-            engine_session_id: None,
-            status: Status::Active,
-            generation: 1,
-            reopened: 0,
-            started_at: None,
-            attached_at: None,
-            updated_at: None,
-            last_activity_at: None,
-            last_activity_kind: None,
-            driver: None,
-            driver_at: None,
-            keep_until: None,
-            keep_reason: None,
-            idle_after_ms: None,
-            next_check_at: None,
-            ended_at: None,
-            end_reason: None,
-        }
+    fn at(offset: u64) -> Cursor {
+        Cursor { start: 1, offset }
     }
 
     fn room() -> (Seats, ManualClock) {
@@ -177,20 +147,20 @@ mod tests {
     }
 
     fn take(seats: &Seats, client: &str) -> Seat {
-        seats.take(&session(), &client.parse().unwrap(), HOUR)
+        seats.take(&"s".parse().unwrap(), &client.parse().unwrap(), HOUR)
     }
 
     #[test]
     fn a_seat_is_kept_for_its_time_and_a_return_cancels_its_end() {
         let (seats, clock) = room();
         let first = take(&seats, "a");
-        first.served(10);
+        first.served(at(10));
         clock.advance(5 * HOUR);
         assert_eq!(seats.count(HOUR), 1, "who sits there is not forgotten");
         drop(first);
         clock.advance(HOUR - 1);
         let back = take(&seats, "a");
-        assert_eq!(back.cursor, Some(10));
+        assert_eq!(back.cursor, Some(at(10)));
         clock.advance(2 * HOUR);
         assert_eq!(seats.count(HOUR), 1, "it came back");
         drop(back);
@@ -203,23 +173,14 @@ mod tests {
     fn a_client_that_comes_again_takes_its_own_place() {
         let (seats, _clock) = room();
         let (first, other) = (take(&seats, "a"), take(&seats, "b"));
-        first.served(10);
+        first.served(at(10));
         let second = take(&seats, "a");
         assert!(first.replaced.is_cancelled() && !second.replaced.is_cancelled() && !other.replaced.is_cancelled());
-        first.served(99);
+        first.served(at(99));
         drop(first);
-        assert_eq!((second.cursor, seats.count(HOUR)), (Some(10), 2));
+        assert_eq!((second.cursor, seats.count(HOUR)), (Some(at(10)), 2));
         drop(second);
-        assert_eq!(take(&seats, "a").cursor, Some(10), "the one that was replaced changes nothing any more");
-    }
-
-    #[test]
-    fn a_cursor_is_of_one_start_only() {
-        let (seats, _clock) = room();
-        let client = "a".parse().unwrap();
-        seats.take(&session(), &client, HOUR).served(10);
-        let later = Session { generation: 2, ..session() };
-        assert_eq!(seats.take(&later, &client, HOUR).cursor, None);
+        assert_eq!(take(&seats, "a").cursor, Some(at(10)), "the one that was replaced changes nothing any more");
     }
 
     #[test]

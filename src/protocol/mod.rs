@@ -3,6 +3,7 @@
 //! HTTP and JSON, `Authorization: Bearer`, one secret per runner. Ages cross the wire as durations, never as times,
 //! since two machines never agree on the time. Every answer carries [`Origin`].
 
+mod cursor;
 mod ended;
 mod engine_state;
 mod failure;
@@ -12,6 +13,7 @@ pub mod tracked;
 pub(crate) mod untrusted;
 mod verbs;
 
+pub use cursor::Cursor;
 pub use ended::{Ended, EngineExit, ResumeCommand, StopStage};
 pub use engine_state::{EngineState, Told, TrackedSession};
 pub use failure::{Failure, FailureOutcome};

@@ -1,12 +1,11 @@
 //! What an engine wrote: the half-written text of its turn, and pages of its kept output.
 //!
-//! A cursor is the offset behind a line in an engine's output, counted from the engine's start. Whoever has one gets
-//! what came behind it, each line once.
+//! Whoever has a [`Cursor`] gets what came behind it in the output of that start, each line once.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::protocol::{Origin, TrackedSession};
+use crate::protocol::{Cursor, Origin, TrackedSession};
 use crate::session::Id;
 
 /// The query of `GET /coding/live`.
@@ -40,7 +39,7 @@ pub struct LiveAnswer {
     /// What it has written in the turn that runs, up to `cursor`; the newest part of it where it is long.
     pub text: String,
     /// Up to where its output was read: the end of a line.
-    pub cursor: u64,
+    pub cursor: Cursor,
 }
 
 /// The query of `GET /coding/history`.
@@ -50,7 +49,7 @@ pub struct HistoryRequest {
     pub session_id: Id,
     /// Only what came behind this cursor; none begins with the oldest that is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub after: Option<u64>,
+    pub after: Option<Cursor>,
     /// At most so many lines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
@@ -78,17 +77,17 @@ pub struct HistoryAnswer {
     #[serde(default)]
     pub gap: Option<Gap>,
     /// Behind the last of them: what `after` says to get the next page, and where events go on.
-    pub cursor: u64,
+    pub cursor: Cursor,
     /// The same, while there is a next page now.
     #[serde(default)]
-    pub next: Option<u64>,
+    pub next: Option<Cursor>,
 }
 
 /// A line of output. Exactly one of `line`, `hex` and `oversize` says what it is.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct OutputLine {
     /// Where it ends: the cursor behind it.
-    pub cursor: u64,
+    pub cursor: Cursor,
     /// What it says, without its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<String>,
@@ -103,11 +102,12 @@ pub struct OutputLine {
 impl OutputLine {
     /// Makes one out of the bytes of a line; none stands for one that is too long.
     #[must_use]
-    pub fn new(cursor: u64, bytes: Option<&[u8]>) -> Self {
+    pub fn new(cursor: Cursor, bytes: Option<&[u8]>) -> Self {
+        let line = Self { cursor, line: None, hex: None, oversize: false };
         match bytes.map(std::str::from_utf8) {
-            None => Self { cursor, oversize: true, ..Self::default() },
-            Some(Ok(text)) => Self { cursor, line: Some(text.to_owned()), ..Self::default() },
-            Some(Err(_)) => Self { cursor, hex: bytes.map(hex), ..Self::default() },
+            None => Self { oversize: true, ..line },
+            Some(Ok(text)) => Self { line: Some(text.to_owned()), ..line },
+            Some(Err(_)) => Self { hex: bytes.map(hex), ..line },
         }
     }
 }
@@ -124,7 +124,7 @@ fn hex(bytes: &[u8]) -> String {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Gap {
     /// Behind the last line before it.
-    pub from: u64,
+    pub from: Cursor,
     /// Where whole lines go on.
-    pub to: u64,
+    pub to: Cursor,
 }

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::protocol::TrackedSession;
+use crate::protocol::{Cursor, TrackedSession};
 use crate::session::{ActivityKind, Id};
 use crate::words::words;
 
@@ -160,7 +160,7 @@ pub struct EventsRequest {
     pub session_id: Id,
     /// Where to go on: the `id` of the last event that was taken; none begins at the beginning.
     #[serde(default)]
-    pub cursor: Option<u64>,
+    pub cursor: Option<Cursor>,
     /// The lowest start of the session that is meant: the end of an earlier one is none of this.
     #[serde(default)]
     pub generation: Option<i64>,

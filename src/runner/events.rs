@@ -1,20 +1,19 @@
 //! `GET /coding/events`: what an engine says, from any point on, to whoever listens.
 //!
 //! Everything is read from the log on the disk, so a slow client costs one open connection and nothing else, and the
-//! engine never waits for it. A cursor is the offset behind a line; whoever comes back with the last one it got hears
-//! each line once. Leaving only unsubscribes.
+//! engine never waits for it. A cursor is the offset behind a line in the output of one start; whoever comes back with
+//! the last one it got hears each line once, or is refused. Leaving only unsubscribes.
 
 use std::convert::Infallible;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use axum::http::StatusCode;
 use axum::response::sse::{Event, Sse};
 use futures_util::Stream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-use crate::protocol::{Ended, EventsRequest, FailureOutcome, Gap, OutputLine};
+use crate::protocol::{Cursor, Ended, EventsRequest, Gap, OutputLine};
 use crate::runner::engine::{Engine, is_for};
 use crate::runner::listeners::Subscription;
 use crate::runner::output::{self, Cutter, Line, Piece};
@@ -35,8 +34,8 @@ const AHEAD_BYTES: u32 = 1024 * 1024;
 pub(crate) enum Source {
     /// It lives.
     Living(Arc<Engine>),
-    /// It is gone.
-    Ended(Box<Ended>),
+    /// It is gone, and was launched under this generation.
+    Ended(Box<Ended>, i64),
 }
 
 /// One client's way through an engine's output.
@@ -58,15 +57,16 @@ impl Runner {
         request: EventsRequest,
     ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>> + use<>>, Refusal> {
         let source = self.source(&request.session_id, request.owner_id.as_deref())?.not_before(request.generation)?;
-        let cursor = self.cursor(&request.session_id, request.cursor.unwrap_or(0), &source).await?;
-        let (to, from) = mpsc::channel(AHEAD);
+        let from = request.cursor.unwrap_or_else(|| source.at(0));
+        let cursor = self.place(from, &source).await?;
+        let (to, events) = mpsc::channel(AHEAD);
         let (cutter, room) = (Cutter::at(cursor), Arc::new(Semaphore::new(AHEAD_BYTES as usize)));
         let reader = Reader { runner: self.clone(), source, cutter, gap: None, to, room };
         let client = request.client.unwrap_or_default().to_string();
         self.shared.tasks.spawn(reader.run(client));
-        let items = futures_util::stream::unfold(from, |mut from| async {
-            let (event, _room) = from.recv().await?;
-            Some((Ok(event), from))
+        let items = futures_util::stream::unfold(events, |mut events| async {
+            let (event, _room) = events.recv().await?;
+            Some((Ok(event), events))
         });
         Ok(Sse::new(items))
     }
@@ -80,14 +80,15 @@ impl Runner {
         let record = known.records.newest(id).filter(|it| is_for(owner, it.owner_id.as_deref()));
         let Some(record) = record else { return Err(Refusal::not_tracked(id, 0)) };
         let ended = record.told(&*self.settings().clock, &self.shared.boot_id);
-        Ok(Source::Ended(Box::new(ended)))
+        Ok(Source::Ended(Box::new(ended), record.start()))
     }
 
     /// Returns the cursor, if a line ends there, or nobody knows any more what was there.
-    async fn at_a_line(&self, id: &Id, (folder, cursor): (PathBuf, u64)) -> Result<u64, Refusal> {
-        let Some(before) = cursor.checked_sub(1) else { return Ok(cursor) };
+    async fn at_a_line(&self, id: &Id, (folder, cursor): (PathBuf, Cursor)) -> Result<u64, Refusal> {
+        let at = cursor.offset;
+        let Some(before) = at.checked_sub(1) else { return Ok(at) };
         let read = files::aside(move || {
-            let is_end = output::head(&folder)?.is_none_or(|head| head == cursor);
+            let is_end = output::head(&folder)?.is_none_or(|head| head == at);
             Ok((is_end, output::read(&folder, before, 1)?))
         });
         let read = read.await.map_err(|error| Refusal::internal(format!("the output cannot be read: {error}")))?;
@@ -96,27 +97,34 @@ impl Runner {
                 let message = format!("the cursor {cursor} lies inside a line; only ids of events are cursors");
                 Err(Refusal::bad(message).about(id, 0))
             }
-            _ => Ok(cursor),
+            _ => Ok(at),
         }
     }
 
-    /// Returns where the client goes on, unless that is where no output ever was.
-    pub(crate) async fn cursor(&self, id: &Id, cursor: u64, source: &Source) -> Result<u64, Refusal> {
+    /// Returns at which offset the client goes on, unless that is where no output ever was, or in another start's.
+    pub(crate) async fn place(&self, cursor: Cursor, source: &Source) -> Result<u64, Refusal> {
+        let start = source.start();
+        if cursor.start != start {
+            let message = format!(
+                "the cursor {cursor} is of the start {} of the session, and this is its start {start}",
+                cursor.start
+            );
+            return Err(Refusal::unsatisfiable(message).about(source.id(), source.generation()));
+        }
         let (folder, _) = self.output_of(source);
         let looking = folder.clone();
         let head = files::aside(move || output::head(&looking)).await;
         let head = head.map_err(|error| Refusal::internal(format!("the output cannot be read: {error}")))?;
         let head = match (head, source) {
             // Nothing of it is kept any more, so nobody knows how far it went.
-            (None, Source::Ended(_)) => return Ok(cursor),
+            (None, Source::Ended(..)) => return Ok(cursor.offset),
             (head, _) => head.unwrap_or(0),
         };
-        if cursor <= head {
-            return self.at_a_line(id, (folder, cursor)).await;
+        if cursor.offset <= head {
+            return self.at_a_line(source.id(), (folder, cursor)).await;
         }
-        let message = format!("the cursor {cursor} lies behind the end of the output, which is {head}");
-        let refusal = Refusal::new(StatusCode::RANGE_NOT_SATISFIABLE, FailureOutcome::BadRequest, message);
-        Err(refusal.about(source.id(), source.generation()))
+        let message = format!("the cursor {cursor} lies behind the end of the output, which is {}", source.at(head));
+        Err(Refusal::unsatisfiable(message).about(source.id(), source.generation()))
     }
 
     /// Returns where the output of an engine lies, and whether that is with its shim, from where it may be moved.
@@ -124,7 +132,7 @@ impl Runner {
         let (id, generation) = (source.id(), source.generation());
         match source {
             Source::Living(engine) if self.holds(engine) => (self.dir().session(id).join(OUT), true),
-            Source::Living(_) | Source::Ended(_) => (self.dir().output(id, generation), false),
+            Source::Living(_) | Source::Ended(..) => (self.dir().output(id, generation), false),
         }
     }
 
@@ -150,7 +158,7 @@ impl Source {
     /// Returns it, unless it is only the end of a start before the one that is meant.
     pub(crate) fn not_before(self, asked: Option<i64>) -> Result<Self, Refusal> {
         match (&self, asked) {
-            (Self::Ended(ended), Some(asked)) if ended.generation < asked => {
+            (Self::Ended(ended, _), Some(asked)) if ended.generation < asked => {
                 Err(Refusal::generation(&ended.session_id, asked, ended.generation))
             }
             _ => Ok(self),
@@ -161,7 +169,7 @@ impl Source {
     pub(crate) fn id(&self) -> &Id {
         match self {
             Self::Living(engine) => &engine.id,
-            Self::Ended(ended) => &ended.session_id,
+            Self::Ended(ended, _) => &ended.session_id,
         }
     }
 
@@ -169,8 +177,21 @@ impl Source {
     pub(crate) fn generation(&self) -> i64 {
         match self {
             Self::Living(engine) => engine.facts().generation,
-            Self::Ended(ended) => ended.generation,
+            Self::Ended(ended, _) => ended.generation,
         }
+    }
+
+    /// Returns under which generation it was launched.
+    fn start(&self) -> i64 {
+        match self {
+            Self::Living(engine) => engine.start,
+            Self::Ended(_, start) => *start,
+        }
+    }
+
+    /// Returns the cursor at an offset of its output.
+    pub(crate) fn at(&self, offset: u64) -> Cursor {
+        Cursor { start: self.start(), offset }
     }
 }
 
@@ -178,7 +199,7 @@ impl Reader {
     async fn run(mut self, client: String) {
         let leaving = self.runner.shared.leaving.clone();
         match self.source.clone() {
-            Source::Ended(ended) => drop(self.finish(&ended).await),
+            Source::Ended(ended, _) => drop(self.finish(&ended).await),
             Source::Living(session) => {
                 let subscription = session.listeners.subscribe(client);
                 let (replaced, to) = (subscription.replaced.clone(), self.to.clone());
@@ -221,7 +242,7 @@ impl Reader {
         if let Some(line) = last {
             self.line(line).await?;
         }
-        let event = Event::default().event("ended").id(self.cutter.done().to_string());
+        let event = self.event("ended", self.cutter.done());
         self.send(event, serde_json::to_string(ended).ok()?).await
     }
 
@@ -254,13 +275,18 @@ impl Reader {
     async fn tell_gap(&mut self) -> Option<()> {
         let (Some(from), Some(to)) = (self.gap, self.cutter.whole_from()) else { return Some(()) };
         self.gap = None;
-        let data = serde_json::to_string(&Gap { from, to }).ok()?;
-        self.send(Event::default().event("gap").id(to.to_string()), data).await
+        let gap = Gap { from: self.source.at(from), to: self.source.at(to) };
+        self.send(self.event("gap", to), serde_json::to_string(&gap).ok()?).await
     }
 
     async fn line(&self, line: Line) -> Option<()> {
-        let data = serde_json::to_string(&OutputLine::new(line.end, line.text.as_deref())).ok()?;
-        self.send(Event::default().event("line").id(line.end.to_string()), data).await
+        let told = OutputLine::new(self.source.at(line.end), line.text.as_deref());
+        self.send(self.event("line", line.end), serde_json::to_string(&told).ok()?).await
+    }
+
+    /// Makes an event whose id is the cursor at an offset.
+    fn event(&self, name: &str, offset: u64) -> Event {
+        Event::default().event(name).id(self.source.at(offset).to_string())
     }
 
     /// Hands the client one event; none when it is gone, or takes nothing for too long.

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 
-use crate::protocol::{Gap, HistoryAnswer, HistoryRequest, OutputLine};
+use crate::protocol::{Cursor, Gap, HistoryAnswer, HistoryRequest, OutputLine};
 use crate::runner::events::Source;
 use crate::runner::output::{self, Cutter, Line, Piece};
 use crate::runner::refusal::Refusal;
@@ -23,7 +23,7 @@ struct Page {
     items: VecDeque<OutputLine>,
     gap: Option<Gap>,
     /// Behind the last line that was read.
-    cursor: u64,
+    cursor: Cursor,
     /// There is more behind it now.
     more: bool,
 }
@@ -40,7 +40,7 @@ impl Runner {
         let read = if request.tail.is_some() {
             self.newest(&source, limit as usize).await
         } else {
-            let after = self.cursor(id, request.after.unwrap_or(0), &source).await?;
+            let after = self.place(request.after.unwrap_or_else(|| source.at(0)), &source).await?;
             self.page(&source, after, limit as usize).await
         };
         let page = read.map_err(|error| Refusal::internal(format!("the output cannot be read: {error}")))?;
@@ -57,7 +57,7 @@ impl Runner {
 
     /// Reads on from a cursor until a page is full. One that has begun ends before what is not kept any more.
     async fn page(&self, source: &Source, after: u64, limit: usize) -> io::Result<Page> {
-        let mut page = Page { items: VecDeque::new(), gap: None, cursor: after, more: false };
+        let mut page = Page::at(source.at(after));
         let (mut cutter, mut lost, mut bytes) = (Cutter::at(after), false, 0);
         loop {
             let lines = match self.piece(source, cutter.next(), CHUNK).await? {
@@ -73,13 +73,14 @@ impl Runner {
                 }
                 Piece::Nothing => {
                     // What never ended is a line once nothing comes any more.
-                    let last = if matches!(source, Source::Ended(_)) { cutter.last() } else { None };
+                    let last = if matches!(source, Source::Ended(..)) { cutter.last() } else { None };
                     last.into_iter().for_each(|line| page.more |= !page.add(&line, &mut bytes, limit));
                     return Ok(page);
                 }
             };
             if let Some(to) = cutter.whole_from().filter(|_| std::mem::take(&mut lost)) {
-                (page.gap, page.cursor) = (Some(Gap { from: after, to }), to);
+                let gap = Gap { from: source.at(after), to: source.at(to) };
+                (page.gap, page.cursor) = (Some(gap), gap.to);
             }
             if !lines.iter().all(|line| page.add(line, &mut bytes, limit)) {
                 page.more = true;
@@ -103,7 +104,7 @@ impl Runner {
     }
 
     async fn last_of(&self, source: &Source, from: u64, limit: usize) -> io::Result<Page> {
-        let mut page = Page { items: VecDeque::new(), gap: None, cursor: from, more: false };
+        let mut page = Page::at(source.at(from));
         let (mut cutter, mut bytes) = (Cutter::at(from), 0);
         if from > 0 {
             cutter.skip(from);
@@ -117,18 +118,23 @@ impl Runner {
                 Piece::Nothing => break,
             }
         }
-        if matches!(source, Source::Ended(_)) {
+        if matches!(source, Source::Ended(..)) {
             cutter.last().iter().for_each(|line| page.push_newest(line, &mut bytes, limit));
         }
-        page.cursor = page.items.back().map_or(cutter.done(), |line| line.cursor);
+        page.cursor = page.items.back().map_or(source.at(cutter.done()), |line| line.cursor);
         Ok(page)
     }
 }
 
 impl Page {
+    /// Makes an empty one.
+    fn at(cursor: Cursor) -> Self {
+        Self { items: VecDeque::new(), gap: None, cursor, more: false }
+    }
+
     /// Adds a line; false when it has no room.
     fn add(&mut self, line: &Line, bytes: &mut usize, limit: usize) -> bool {
-        let (item, size) = shown(line);
+        let (item, size) = shown(line, self.cursor);
         let fits = self.items.is_empty() || (self.items.len() < limit && *bytes + size <= BYTES);
         if fits {
             *bytes += size;
@@ -140,7 +146,7 @@ impl Page {
 
     /// Adds a line, and drops the oldest that have no room any more.
     fn push_newest(&mut self, line: &Line, bytes: &mut usize, limit: usize) {
-        let (item, size) = shown(line);
+        let (item, size) = shown(line, self.cursor);
         *bytes += size;
         self.items.push_back(item);
         while self.items.len() > limit || (*bytes > BYTES && self.items.len() > 1) {
@@ -149,10 +155,10 @@ impl Page {
     }
 }
 
-/// Returns a line as a page tells it, and how much of the page it takes.
-fn shown(line: &Line) -> (OutputLine, usize) {
+/// Returns a line of the output that `cursor` is in as a page tells it, and how much of the page it takes.
+fn shown(line: &Line, cursor: Cursor) -> (OutputLine, usize) {
     let text = line.text.as_deref().filter(|text| text.len() <= BYTES / 2);
-    let item = OutputLine::new(line.end, text);
+    let item = OutputLine::new(cursor.at(line.end), text);
     let size = size_of(&item);
     (item, size)
 }

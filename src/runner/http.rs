@@ -15,8 +15,8 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::network::Names;
 use crate::protocol::{
-    EndOutcome, EndRequest, EventsRequest, FailureOutcome, FindRequest, ForgetRequest, HistoryRequest, ListRequest,
-    LiveRequest, MessageRequest, SessionRequest, StartRequest, TouchRequest, path,
+    Cursor, EndOutcome, EndRequest, EventsRequest, FailureOutcome, FindRequest, ForgetRequest, HistoryRequest,
+    ListRequest, LiveRequest, MessageRequest, SessionRequest, StartRequest, TouchRequest, path,
 };
 use crate::runner::refusal::Refusal;
 use crate::runner::{Runner, auth};
@@ -153,11 +153,11 @@ async fn events(
 
 /// Reads what a client that comes back by itself, as a browser's source of events does, says in a header. What cannot be
 /// understood is refused: it would be told everything once more.
-fn last_event(headers: &HeaderMap) -> Result<Option<u64>, Refusal> {
+fn last_event(headers: &HeaderMap) -> Result<Option<Cursor>, Refusal> {
     let mut values = headers.get_all("Last-Event-ID").iter();
     let Some(first) = values.next() else { return Ok(None) };
     let cursor = first.to_str().ok().and_then(|id| id.parse().ok()).filter(|_| values.next().is_none());
-    let bad = || Refusal::bad("Last-Event-ID must stand there once and be the id of an event");
+    let bad = || Refusal::bad("Last-Event-ID must stand there once and be the id of an event: only these are cursors");
     cursor.map(Some).ok_or_else(bad)
 }
 

@@ -28,6 +28,9 @@ pub(crate) struct StartIntent {
     /// The engine's own id of the conversation that it was to take up again.
     #[serde(default)]
     pub(crate) engine_session_id: Option<String>,
+    /// Under which generation it was launched, or is; none where that is the one of the file's name.
+    #[serde(default)]
+    pub(crate) start: Option<i64>,
     /// The boot in which it runs.
     pub(crate) boot_id: String,
     /// When, on the clock that stands still in sleep.

@@ -176,7 +176,7 @@ impl Runner {
 
 fn of(session: &Engine) -> Of {
     let engine_session_id = session.facts().engine_session_id.clone();
-    Of { owner_id: session.owner_id.clone(), engine_session_id }
+    Of { owner_id: session.owner_id.clone(), engine_session_id, start: Some(session.start) }
 }
 
 fn ended(session: &Engine, gone: Option<Gone>, complaints: String) -> Ended {

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use crate::protocol::{LiveAnswer, LiveRequest};
+use crate::protocol::{Cursor, LiveAnswer, LiveRequest};
 use crate::runner::Runner;
 use crate::runner::draft::Draft;
 use crate::runner::engine::Engine;
@@ -26,23 +26,24 @@ impl Runner {
         let source = self.source(&request.session_id, request.owner_id.as_deref())?;
         let engine = match source.not_before(request.generation)? {
             Source::Living(engine) => engine,
-            Source::Ended(ended) => return Err(Refusal::ended(&ended.session_id, ended.generation, &ended.reason)),
+            Source::Ended(ended, _) => return Err(Refusal::ended(&ended.session_id, ended.generation, &ended.reason)),
         };
         let (now, stall_after) = (self.settings().clock.awake(), self.settings().stall_after);
-        let (session, generation, turn, cursor, adapter) = {
+        let (session, generation, turn, read_to, adapter) = {
             let facts = engine.facts();
             let session = engine.element(&facts, now, stall_after);
             (session, facts.generation, facts.turn_from, facts.read_to, reader(&engine, &*facts.adapter))
         };
         let text = match turn {
-            Some(from) if from < cursor && !request.textless => self.draft(&engine, adapter, (from, cursor)).await?,
+            Some(from) if from < read_to && !request.textless => self.draft(&engine, adapter, (from, read_to)).await?,
             Some(_) | None => String::new(),
         };
         let (origin, session_id) = (self.origin(), engine.id.clone());
+        let cursor = Cursor { start: engine.start, offset: read_to };
         Ok(LiveAnswer { origin, session_id, generation, session, text, cursor })
     }
 
-    /// Puts together what the lines between two cursors say.
+    /// Puts together what the lines between two offsets say.
     async fn draft(
         &self,
         engine: &Arc<Engine>,

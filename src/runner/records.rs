@@ -51,15 +51,20 @@ pub(crate) struct Record {
     /// The engine's own id of its conversation.
     #[serde(default)]
     pub(crate) engine_session_id: Option<String>,
+    /// Under which generation it was launched; none where that is the one under which it ended.
+    #[serde(default)]
+    pub(crate) start: Option<i64>,
 }
 
-/// Whose engine it was, and which conversation it held.
+/// Whose engine it was, which conversation it held, and how it began.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Of {
     /// On whose behalf it ran.
     pub(crate) owner_id: Option<String>,
     /// Its own id of the conversation.
     pub(crate) engine_session_id: Option<String>,
+    /// Under which generation it was launched.
+    pub(crate) start: Option<i64>,
 }
 
 impl Record {
@@ -68,15 +73,21 @@ impl Record {
     pub(crate) fn now(ended: Ended, of: Of, clock: &dyn Clock) -> Self {
         let boot_id = process::boot_id().unwrap_or_default();
         let ended = Ended { detail: ended.detail.map(cut), ..ended };
-        let Of { owner_id, engine_session_id } = of;
+        let Of { owner_id, engine_session_id, start } = of;
         let (at, elapsed) = (clock.now(), clock.elapsed());
-        Self { ended, at, elapsed, boot_id, forgotten: false, owner_id, engine_session_id }
+        Self { ended, at, elapsed, boot_id, forgotten: false, owner_id, engine_session_id, start }
     }
 
     /// Returns what the worker is told, with its age.
     #[must_use]
     pub(crate) fn told(&self, clock: &dyn Clock, boot_id: &str) -> Ended {
         Ended { ended_ago_ms: Some(self.age(clock, boot_id)), ..self.ended.clone() }
+    }
+
+    /// Returns under which generation its engine was launched: what the cursors of its output name.
+    #[must_use]
+    pub(crate) fn start(&self) -> i64 {
+        self.start.unwrap_or(self.ended.generation)
     }
 
     /// Returns how long ago it ended.
@@ -313,6 +324,18 @@ mod tests {
         let listed = records.listed(&clock, &boot, None);
         assert!(serde_json::to_vec(&listed).unwrap().len() < LISTED_BYTES_MOST + LISTED_MOST);
         assert!(listed.len() > 50, "{}", listed.len());
+    }
+
+    #[test]
+    fn a_record_that_does_not_tell_its_start_is_of_the_one_that_it_ended_under() {
+        let clock = ManualClock::at(UtcMs(0));
+        let of = Of { start: Some(2), ..Of::default() };
+        let record = Record::now(blank("s".parse().unwrap(), 3, "exited"), of, &clock);
+        let mut json = serde_json::to_value(&record).unwrap();
+        let read = |json: &serde_json::Value| serde_json::from_value::<Record>(json.clone()).unwrap().start();
+        assert_eq!(read(&json), 2);
+        json.as_object_mut().unwrap().remove("start");
+        assert_eq!(read(&json), 3);
     }
 
     #[test]

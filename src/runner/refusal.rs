@@ -38,6 +38,12 @@ impl Refusal {
         Self::new(StatusCode::BAD_REQUEST, FailureOutcome::BadRequest, message)
     }
 
+    /// A cursor lies where no output of the engine ever was.
+    #[must_use]
+    pub(crate) fn unsatisfiable(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::RANGE_NOT_SATISFIABLE, FailureOutcome::BadRequest, message)
+    }
+
     /// Something on the runner's side failed.
     #[must_use]
     pub(crate) fn internal(message: impl Into<String>) -> Self {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures_util::stream::{BoxStream, StreamExt};
 use reqwest::Response;
 
+use crate::protocol::Cursor;
 use crate::words::words;
 
 /// A runner says something every 20 seconds; one that was silent for this long is not there any more.
@@ -33,7 +34,7 @@ pub struct RunnerEvent {
     /// What it tells.
     pub kind: EventKind,
     /// The cursor behind it, where it has one.
-    pub cursor: Option<u64>,
+    pub cursor: Option<Cursor>,
     /// The details, as JSON in one line.
     pub data: String,
 }
@@ -86,7 +87,7 @@ struct Parser {
 #[derive(Debug, Default)]
 struct Raw {
     kind: Option<EventKind>,
-    cursor: Option<u64>,
+    cursor: Option<Cursor>,
     data: Option<String>,
     oversize: bool,
 }
@@ -153,7 +154,9 @@ impl Raw {
     fn whole(self) -> Option<RunnerEvent> {
         let (kind, cursor) = (self.kind?, self.cursor);
         let data = match (kind, cursor) {
-            (EventKind::Line, Some(cursor)) if self.oversize => format!("{{\"cursor\":{cursor},\"oversize\":true}}"),
+            (EventKind::Line, Some(cursor)) if self.oversize => {
+                format!("{{\"cursor\":\"{cursor}\",\"oversize\":true}}")
+            }
             _ => self.data?,
         };
         Some(RunnerEvent { kind, cursor, data })
@@ -164,19 +167,23 @@ impl Raw {
 mod tests {
     use super::*;
 
-    const STREAM: &str = "event: line\nid: 4\ndata: {\"cursor\":4,\"line\":\"one\"}\n\n: beat\n\nevent:ping\r\ndata:{}\r\n\r\n\
-                          event: later\ndata: {}\n\nevent: ended\nid: 4\ndata: {\"reason\":\"idle\"}\n\nevent: line\ndata: cut";
+    const STREAM: &str = "event: line\nid: 3-4\ndata: {\"cursor\":\"3-4\",\"line\":\"one\"}\n\n: beat\n\nevent:ping\r\ndata:{}\r\n\r\n\
+                          event: later\ndata: {}\n\nevent: ended\nid: 3-4\ndata: {\"reason\":\"idle\"}\n\nevent: line\ndata: cut";
 
-    fn event(kind: EventKind, cursor: Option<u64>, data: &str) -> RunnerEvent {
+    fn at(offset: u64) -> Option<Cursor> {
+        Some(Cursor { start: 3, offset })
+    }
+
+    fn event(kind: EventKind, cursor: Option<Cursor>, data: &str) -> RunnerEvent {
         RunnerEvent { kind, cursor, data: data.to_owned() }
     }
 
     #[test]
     fn events_are_the_same_however_their_bytes_come() {
         let expected = [
-            event(EventKind::Line, Some(4), "{\"cursor\":4,\"line\":\"one\"}"),
+            event(EventKind::Line, at(4), "{\"cursor\":\"3-4\",\"line\":\"one\"}"),
             event(EventKind::Ping, None, "{}"),
-            event(EventKind::Ended, Some(4), "{\"reason\":\"idle\"}"),
+            event(EventKind::Ended, at(4), "{\"reason\":\"idle\"}"),
         ];
         for size in 1..STREAM.len() {
             let mut parser = Parser::default();
@@ -186,12 +193,20 @@ mod tests {
     }
 
     #[test]
+    fn an_id_that_is_no_cursor_is_none() {
+        for id in ["4", "x", "", "3-4-5"] {
+            let stream = format!("event: line\nid: {id}\ndata: {{}}\n\n");
+            assert_eq!(Parser::default().take(stream.as_bytes()), [event(EventKind::Line, None, "{}")], "{id}");
+        }
+    }
+
+    #[test]
     fn a_line_that_is_too_long_costs_no_memory_and_is_told_to_have_come() {
-        let stream = format!("event: line\nid: 9\ndata: {}\n\nevent: ping\ndata: {{}}\n\n", "x".repeat(1_000));
+        let stream = format!("event: line\nid: 3-9\ndata: {}\n\nevent: ping\ndata: {{}}\n\n", "x".repeat(1_000));
         for size in [1, 7, 64, 5_000] {
             let mut parser = Parser { most: 100, ..Parser::default() };
             let came: Vec<_> = stream.as_bytes().chunks(size).flat_map(|part| parser.take(part)).collect();
-            let long = event(EventKind::Line, Some(9), "{\"cursor\":9,\"oversize\":true}");
+            let long = event(EventKind::Line, at(9), "{\"cursor\":\"3-9\",\"oversize\":true}");
             assert_eq!(came, [long, event(EventKind::Ping, None, "{}")], "in pieces of {size}");
             assert!(parser.line.capacity() <= 200);
         }

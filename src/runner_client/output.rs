@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn each_outcome_has_its_status_and_shape() {
-        let page = read(200, &json!({"items": [{"cursor": 4, "line": "one"}], "cursor": 4})).unwrap();
+        let page = read(200, &json!({"items": [{"cursor": "1-4", "line": "one"}], "cursor": "1-4"})).unwrap();
         assert!(matches!(page, OutputReply::There(page) if page.items.len() == 1 && page.next.is_none()));
         let ended = read(410, &json!({"outcome": "ended", "reason": "idle"})).unwrap();
         assert_eq!(ended, OutputReply::Ended { reason: "idle".to_owned() });
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn an_answer_of_somebody_else_or_about_something_else_is_none() {
-        let page = json!({"items": [], "cursor": 0});
+        let page = json!({"items": [], "cursor": "1-0"});
         let with = |change: Value| {
             let mut page = page.clone();
             page.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());

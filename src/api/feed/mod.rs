@@ -70,7 +70,7 @@ pub(super) async fn listen(
 /// Reads the cursor: the header goes before.
 fn cursor(headers: &HeaderMap, asked: Option<&str>) -> Result<Option<i64>, ApiError> {
     let bad = || ApiError::new(ErrorCode::BadQuery, "a cursor is the id of an event: a whole number");
-    let cursor = match (last_event(headers)?, asked) {
+    let cursor = match (last_event::<u64>(headers)?, asked) {
         (Some(last), _) => last,
         (None, Some(text)) => text.parse().map_err(|_| bad())?,
         (None, None) => return Ok(None),

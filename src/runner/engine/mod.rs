@@ -41,6 +41,8 @@ pub(crate) struct Ending {
 
 /// What an engine is started from.
 pub(crate) struct Plan {
+    /// Under which generation it is launched, or was.
+    pub(crate) start: i64,
     /// The engine's name, a key of the settings.
     pub(crate) name: String,
     /// How it speaks.
@@ -57,6 +59,8 @@ pub(crate) struct Plan {
 pub(crate) struct Engine {
     /// The session.
     pub(crate) id: Id,
+    /// Under which generation it was launched: what the cursors of its output name, however high it is raised.
+    pub(crate) start: i64,
     /// The engine's name, a key of the settings.
     pub(crate) engine_name: String,
     /// What the settings say of it.
@@ -131,6 +135,7 @@ impl Engine {
         };
         let session = Self {
             id,
+            start: plan.start,
             engine_name: plan.name,
             spec: plan.spec,
             cwd: plan.cwd,

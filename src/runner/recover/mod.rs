@@ -116,6 +116,7 @@ impl Runner {
         let mut spec = self.settings().engines.get(&start.engine).cloned().unwrap_or_default();
         spec.adapter = start.adapter;
         let plan = Plan {
+            start: start.start.unwrap_or(leftover.generation),
             name: start.engine.clone(),
             adapter: adapter(spec.adapter),
             spec,

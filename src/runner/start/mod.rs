@@ -106,6 +106,7 @@ impl Runner {
             let named = (session.engine_name.as_str(), session.spec.adapter);
             let intent = StartIntent {
                 engine_session_id: session.facts().engine_session_id.clone(),
+                start: Some(session.start),
                 ..self.intent(named, &session.cwd, request.owner_id.clone())
             };
             let (folder, generation) = (folder.clone(), request.generation);
@@ -137,6 +138,7 @@ impl Runner {
             owner_id,
             adapter,
             engine_session_id: None,
+            start: None,
             boot_id: self.shared.boot_id.clone(),
             awake: clock.awake(),
             at: clock.now(),
@@ -154,7 +156,7 @@ impl Runner {
         let shim = self.shim_spec(&request, &spec, (&*adapter, &opening));
         let folder = self.write_down(&request, spec.adapter).await?;
         let (name, owner_id) = (request.engine.clone(), request.owner_id.clone());
-        let plan = Plan { name, adapter, spec, cwd: request.cwd.clone(), owner_id };
+        let plan = Plan { start: request.generation, name, adapter, spec, cwd: request.cwd.clone(), owner_id };
         let now = self.settings().clock.awake();
         let (session, errands) = Engine::starting(request.session_id.clone(), request.generation, plan, now);
         session.facts().engine_session_id.clone_from(&request.engine_session_id);
@@ -191,6 +193,7 @@ impl Runner {
         let folder = self.dir().session(&request.session_id);
         let intent = StartIntent {
             engine_session_id: request.engine_session_id.clone(),
+            start: Some(request.generation),
             ..self.intent((&request.engine, adapter), &request.cwd, request.owner_id.clone())
         };
         let (writing, generation) = (folder.clone(), request.generation);

@@ -275,6 +275,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let runner = Runner::open(Settings::in_home(home.path())).unwrap();
         let plan = Plan {
+            start: 1,
             name: "e".to_owned(),
             adapter: adapter(AdapterKind::Lines),
             spec: EngineSpec::default(),

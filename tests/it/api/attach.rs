@@ -18,14 +18,14 @@ use crate::support::world::id;
 const TURN: &str = r#"{"type":"turn_started"}"#;
 
 /// An open stream; dropping it drops the connection.
-struct Listening {
+pub(super) struct Listening {
     body: BodyDataStream,
     parser: Parser,
 }
 
 impl Listening {
     /// Returns the next event but pings; none when the stream is over.
-    async fn next(&mut self) -> Option<Got> {
+    pub(super) async fn next(&mut self) -> Option<Got> {
         loop {
             let read = tokio::time::timeout(Duration::from_secs(30), self.read());
             let got = read.await.expect("something comes, or the stream is over")?;
@@ -45,29 +45,32 @@ impl Listening {
         }
     }
 
-    async fn line(&mut self) -> String {
+    pub(super) async fn line(&mut self) -> String {
         let got = self.next().await.unwrap();
-        assert_eq!((got.name.as_str(), got.data["cursor"].as_u64()), ("line", got.id), "{got:?}");
+        assert_eq!((got.name.as_str(), got.data["cursor"].as_str()), ("line", got.id.as_deref()), "{got:?}");
         got.data["line"].as_str().unwrap().to_owned()
     }
 
-    async fn live(&mut self) -> Got {
+    pub(super) async fn live(&mut self) -> Got {
         let got = self.next().await.unwrap();
-        assert_eq!((got.name.as_str(), got.data["cursor"].as_u64()), ("live", got.id), "{got:?}");
+        assert_eq!((got.name.as_str(), got.data["cursor"].as_str()), ("live", got.id.as_deref()), "{got:?}");
         got
     }
 }
 
 /// A worker with a runner, and one session of mine whose engine says what it is told.
-struct Stage {
-    host: Host,
-    runner: TestRunner,
-    session: Session,
+pub(super) struct Stage {
+    pub(super) host: Host,
+    pub(super) runner: TestRunner,
+    pub(super) session: Session,
 }
 
 impl Stage {
-    async fn new() -> Self {
-        Self::with("exec sed -u -n 's/.*\"text\":\"\\([^\"]*\\)\".*/\\1/p'").await
+    /// An engine that says what it is told.
+    pub(super) const ECHO: &str = r#"exec sed -u -n 's/.*"text":"\([^"]*\)".*/\1/p'"#;
+
+    pub(super) async fn new() -> Self {
+        Self::with(Self::ECHO).await
     }
 
     async fn with(script: &str) -> Self {
@@ -81,11 +84,11 @@ impl Stage {
         Self { host, runner, session }
     }
 
-    async fn listen(&self, query: &str) -> Listening {
+    pub(super) async fn listen(&self, query: &str) -> Listening {
         self.open(Ask::new("GET", &format!("/v1/sessions/s1/events?{query}"))).await
     }
 
-    async fn open(&self, ask: Ask) -> Listening {
+    pub(super) async fn open(&self, ask: Ask) -> Listening {
         self.open_with(ask, &self.host.token).await
     }
 
@@ -96,7 +99,7 @@ impl Stage {
         Listening { body: response.into_body().into_data_stream(), parser: Parser::default() }
     }
 
-    async fn say(&self, text: &str) {
+    pub(super) async fn say(&self, text: &str) {
         let (status, answer) = self.runner.say("s1", text).await;
         assert_eq!(status, 200, "{answer}");
     }
@@ -107,7 +110,7 @@ impl Stage {
 }
 
 /// Asks until the answer is as it should be.
-async fn until(host: &Host, path: &str, fits: impl Fn(&Value) -> bool) -> Value {
+pub(super) async fn until(host: &Host, path: &str, fits: impl Fn(&Value) -> bool) -> Value {
     for _ in 0..2_000 {
         let told = host.get(path).await.ok();
         if fits(&told) {
@@ -130,7 +133,7 @@ async fn until_row(host: &Host, session: &Session, fits: impl Fn(&Session) -> bo
     panic!("{:?}", host.world.read(session).await);
 }
 
-async fn enrol(host: &Host, runner: &TestRunner) {
+pub(super) async fn enrol(host: &Host, runner: &TestRunner) {
     let row = Runner {
         id: id("runner-1"),
         url: runner.base.clone(),
@@ -151,30 +154,36 @@ async fn a_stream_begins_live_without_old_messages_and_goes_on_from_any_cursor()
     let stage = Stage::new().await;
     stage.say("old").await;
     stage.runner.until("read", |_| true).await;
-    let mut events = stage.listen("cursor=0").await;
+    let mut events = stage.listen("cursor=1-0").await;
     assert_eq!(events.live().await.data["resumed"], true);
     assert_eq!(events.line().await, "old");
 
     let mut fresh = stage.listen("").await;
     let live = fresh.live().await;
-    assert_eq!((&live.data["resumed"], &live.data["text"], live.id), (&json!(false), &json!(""), Some(4)));
+    assert_eq!(
+        (&live.data["resumed"], &live.data["text"], live.id.as_deref()),
+        (&json!(false), &json!(""), Some("1-4"))
+    );
     assert_eq!((&live.data["session"]["id"], &live.data["state"]["session_id"]), (&json!("s1"), &json!("s1")));
     stage.say("new").await;
     assert_eq!((fresh.line().await, events.line().await), ("new".to_owned(), "new".to_owned()));
 
-    let back = Ask::new("GET", "/v1/sessions/s1/events?cursor=8").header("last-event-id", "4");
+    let back = Ask::new("GET", "/v1/sessions/s1/events?cursor=1-8").header("last-event-id", "1-4");
     let mut back = stage.open(back).await;
     let live = back.live().await;
-    assert_eq!((live.id, &live.data["resumed"], back.line().await), (Some(4), &json!(true), "new".to_owned()));
+    assert_eq!(
+        (live.id.as_deref(), &live.data["resumed"], back.line().await),
+        (Some("1-4"), &json!(true), "new".to_owned())
+    );
     let odd =
         stage.host.ask(Ask::new("GET", "/v1/sessions/s1/events").token(&stage.host.token).header("last-event-id", "x"));
     assert_eq!(odd.await.code(), "bad_query");
-    let mut anew = stage.listen("cursor=4000").await;
-    assert_eq!(anew.live().await.id, Some(4_000), "the client's cursor is believed");
+    let mut anew = stage.listen("cursor=1-4000").await;
+    assert_eq!(anew.live().await.id.as_deref(), Some("1-4000"), "the client's cursor is believed");
     let live = anew.live().await;
     assert_eq!(
-        (live.id, &live.data["resumed"]),
-        (Some(8), &json!(false)),
+        (live.id.as_deref(), &live.data["resumed"]),
+        (Some("1-8"), &json!(false)),
         "until the runner says that nothing is there"
     );
     stage.runner.stop().await;
@@ -230,21 +239,21 @@ async fn an_ended_session_tells_what_is_kept_and_exactly_one_end() {
     let stage = Stage::new().await;
     stage.say("one").await;
     stage.say("two").await;
-    let mut events = stage.listen("cursor=0").await;
+    let mut events = stage.listen("cursor=1-0").await;
     events.live().await;
     assert_eq!((events.line().await, events.line().await), ("one".to_owned(), "two".to_owned()));
     stage.runner.force("s1", 1).await;
     stage.host.world.sweep().await;
     let row = stage.host.world.read(&stage.session).await;
     assert!(!row.is_open());
-    let mut late = stage.listen("cursor=4").await;
+    let mut late = stage.listen("cursor=1-4").await;
     let live = late.live().await;
     assert_eq!((&live.data["state"], &live.data["session"]["status"]), (&Value::Null, &json!("ended")));
     assert_eq!(late.line().await, "two");
     assert_eq!(late.next().await.unwrap().name, "ended");
     assert_eq!(late.next().await, None);
     let mut fresh = stage.listen("").await;
-    assert_eq!(fresh.live().await.id, Some(8), "no old messages");
+    assert_eq!(fresh.live().await.id.as_deref(), Some("1-8"), "no old messages");
     assert_eq!((fresh.next().await.unwrap().name.as_str(), fresh.next().await), ("ended", None));
     assert_eq!(stage.host.get("/v1/sessions/s1/history").await.ok()["items"].as_array().unwrap().len(), 2);
     assert_eq!(stage.host.get("/v1/sessions/s1/capture").await.code(), "ended");
@@ -307,7 +316,10 @@ async fn a_client_keeps_its_seat_for_its_time_and_its_second_stream_replaces_the
     assert_eq!(first.line().await, "one");
     let mut second = stage.listen("client=tab").await;
     let live = second.live().await;
-    assert_eq!((live.id, &live.data["resumed"], &live.data["text"]), (Some(4), &json!(true), &json!("")));
+    assert_eq!(
+        (live.id.as_deref(), &live.data["resumed"], &live.data["text"]),
+        (Some("1-4"), &json!(true), &json!(""))
+    );
     assert_eq!(first.next().await, None, "no line comes twice");
     let mut other = stage.listen("client=other").await;
     assert_eq!(other.live().await.data["resumed"], false);
@@ -317,12 +329,16 @@ async fn a_client_keeps_its_seat_for_its_time_and_its_second_stream_replaces_the
 
     stage.host.world.clock.advance(HOUR - 1);
     let mut back = stage.listen("client=tab").await;
-    assert_eq!((back.live().await.id, back.line().await), (Some(4), "two".to_owned()));
+    assert_eq!((back.live().await.id.as_deref(), back.line().await), (Some("1-4"), "two".to_owned()));
     drop(back);
     stage.host.world.clock.advance(HOUR);
     let mut late = stage.listen("client=tab").await;
     let live = late.live().await;
-    assert_eq!((live.id, &live.data["resumed"]), (Some(8), &json!(false)), "it was forgotten, and begins anew");
+    assert_eq!(
+        (live.id.as_deref(), &live.data["resumed"]),
+        (Some("1-8"), &json!(false)),
+        "it was forgotten, and begins anew"
+    );
     stage.say("three").await;
     assert_eq!(late.line().await, "three");
     stage.runner.stop().await;
@@ -335,17 +351,20 @@ async fn a_capture_shows_the_newest_lines_and_is_a_use_also_of_a_runner_that_is_
         stage.say(text).await;
     }
     let told = until(&stage.host, "/v1/sessions/s1/capture?lines=2", |it| it["items"][1]["line"] == "three").await;
-    let two = json!([{"cursor": 8, "line": "two"}, {"cursor": 14, "line": "three"}]);
-    assert_eq!(told, json!({"session_id": "s1", "items": two, "cursor": 14, "runner": "touched"}));
+    let two = json!([{"cursor": "1-8", "line": "two"}, {"cursor": "1-14", "line": "three"}]);
+    assert_eq!(told, json!({"session_id": "s1", "items": two, "cursor": "1-14", "runner": "touched"}));
     stage.until_row(|row| row.last_activity_kind == Some(ActivityKind::Capture)).await;
-    let page = stage.host.get("/v1/sessions/s1/history?after=4&limit=1").await.ok();
-    assert_eq!(page, json!({"items": [{"cursor": 8, "line": "two"}], "gap": null, "next": 8}));
+    let page = stage.host.get("/v1/sessions/s1/history?after=1-4&limit=1").await.ok();
+    assert_eq!(page, json!({"items": [{"cursor": "1-8", "line": "two"}], "gap": null, "next": "1-8"}));
     for (path, code) in [
         ("history?limit=0", "bad_query"),
-        ("history?after=5", "invalid"),
+        ("history?after=1-5", "invalid"),
         ("capture?lines=0", "bad_query"),
         ("capture?after=1", "bad_query"),
         ("events?cursor=x", "bad_query"),
+        ("events?cursor=4", "bad_query"),
+        ("history?after=4", "bad_query"),
+        ("history?after=2-4", "invalid"),
         ("events?client=no%20id", "bad_query"),
     ] {
         assert_eq!(stage.host.get(&format!("/v1/sessions/s1/{path}")).await.code(), code, "{path}");
@@ -380,7 +399,7 @@ async fn somebody_elses_session_is_answered_as_an_unknown_one() {
 
     let found = stage.host.get("/v1/engine-sessions/conv-1").await.ok();
     assert_eq!((&found["id"], &found["engine_session_id"]), (&json!("s1"), &json!("conv-1")));
-    let mut events = stage.open(Ask::new("GET", "/v1/engine-sessions/conv-1/events?cursor=0")).await;
+    let mut events = stage.open(Ask::new("GET", "/v1/engine-sessions/conv-1/events?cursor=1-0")).await;
     events.live().await;
     assert!(events.line().await.contains("conv-1"));
     let foreign = ask("/v1/engine-sessions/conv-1").await;

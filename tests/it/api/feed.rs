@@ -60,7 +60,7 @@ impl Listener {
     async fn read(&mut self) -> Option<Heard> {
         loop {
             if let Some(got) = self.parser.take() {
-                let id = i64::try_from(got.id.unwrap()).unwrap();
+                let id = got.id.unwrap().parse().unwrap();
                 return Some(Heard { kind: got.name, id, data: got.data });
             }
             let chunk = self.body.next().await?.unwrap();

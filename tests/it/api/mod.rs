@@ -4,6 +4,7 @@ mod activity;
 mod attach;
 mod connectivity;
 mod cost;
+mod cursors;
 mod deliveries;
 mod doors;
 mod driver;

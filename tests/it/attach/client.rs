@@ -14,7 +14,7 @@ pub(crate) struct Listening {
 impl Station {
     /// Follows a session once there is a worker that answers; `last` is the id of the last event, in the header or the
     /// query.
-    pub(crate) async fn follow(&self, path: &str, last: Option<u64>, in_header: bool) -> Listening {
+    pub(crate) async fn follow(&self, path: &str, last: Option<&str>, in_header: bool) -> Listening {
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
         for _ in 0..1_200 {
             let cursor = last.filter(|_| !in_header).map(|last| {

@@ -1,6 +1,7 @@
 //! A client that is dropped a hundred times within one turn, while worker and runner are killed under it.
 
 use rustix::process::Signal;
+use sexton::protocol::Cursor;
 
 use crate::attach::station::Station;
 use crate::support::sse::Got;
@@ -17,14 +18,14 @@ const ENGINE: &str = "read -r go; echo '{\"type\":\"turn_started\"}'; i=0; while
 #[derive(Default)]
 struct Heard {
     lines: Vec<String>,
-    last: Option<u64>,
+    last: Option<Cursor>,
     ends: usize,
 }
 
 impl Heard {
     fn take(&mut self, got: &Got) {
-        assert!(got.id >= self.last, "{got:?} after {:?}", self.last);
-        self.last = got.id;
+        assert!(got.cursor() >= self.last, "{got:?} after {:?}", self.last);
+        self.last = got.cursor();
         match got.name.as_str() {
             "live" => {
                 let text = got.data["text"].as_str().unwrap();
@@ -45,7 +46,7 @@ async fn what_it_got_equals_the_engines_output_exactly() {
     let path = format!("/v1/sessions/{id}/events?client=browser&looking=true");
     let mut heard = Heard::default();
     for visit in 0..VISITS {
-        let mut events = station.follow(&path, heard.last, visit % 2 == 0).await;
+        let mut events = station.follow(&path, heard.last.map(|it| it.to_string()).as_deref(), visit % 2 == 0).await;
         if visit == 0 {
             heard.take(&events.next().await.unwrap());
             station.send(&id, "go");
@@ -62,13 +63,13 @@ async fn what_it_got_equals_the_engines_output_exactly() {
         while heard.lines.len() < enough {
             match events.next().await {
                 Some(got) => heard.take(&got),
-                None => events = station.follow(&path, heard.last, true).await,
+                None => events = station.follow(&path, heard.last.map(|it| it.to_string()).as_deref(), true).await,
             }
         }
     }
     assert_eq!((heard.lines.len(), heard.ends), (LINES + 1, 0), "all of it within one turn");
     station.send(&id, "end");
-    let mut events = station.follow(&path, heard.last, true).await;
+    let mut events = station.follow(&path, heard.last.map(|it| it.to_string()).as_deref(), true).await;
     while heard.lines.len() < LINES + 2 {
         heard.take(&events.next().await.unwrap());
     }
@@ -94,6 +95,6 @@ async fn history(station: &Station, id: &str) -> Vec<String> {
         if next.is_null() {
             return lines;
         }
-        after = format!("&after={next}");
+        after = format!("&after={}", next.as_str().unwrap());
     }
 }

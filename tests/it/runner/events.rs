@@ -10,6 +10,7 @@ use tokio::net::TcpSocket;
 use crate::support::events::Told;
 use crate::support::processes::is_alive;
 use crate::support::runner::{SECRET, TestRunner};
+use crate::support::stream::at;
 
 fn kinds(told: &[Told]) -> Vec<&str> {
     told.iter().map(|one| one.kind.as_str()).collect()
@@ -31,7 +32,7 @@ async fn history_comes_first_then_what_is_said_then_exactly_one_end() {
     for text in ["one", "two"] {
         runner.say("s1", text).await;
     }
-    let mut events = runner.listen("s1", "cursor=0").await;
+    let mut events = runner.listen("s1", "cursor=1-0").await;
     assert_eq!((events.line().await, events.line().await), ("one".to_owned(), "two".to_owned()));
     runner.say("s1", "three").await;
     assert_eq!(events.line().await, "three");
@@ -39,23 +40,23 @@ async fn history_comes_first_then_what_is_said_then_exactly_one_end() {
     assert_eq!(status, 200, "a listener protects from no explicit end");
     let end = events.rest().await;
     assert_eq!((kinds(&end), &end[0].data["reason"]), (vec!["ended"], &json!("ended_by_person")));
-    assert_eq!((end[0].cursor, &end[0].data["generation"]), (14, &json!(1)));
+    assert_eq!((end[0].cursor, &end[0].data["generation"]), (Some(at(14)), &json!(1)));
 
     let whole = runner.listen("s1", "").await.rest().await;
     assert_eq!(
         (kinds(&whole), lines(&whole)),
         (vec!["line", "line", "line", "ended"], ["one", "two", "three"].map(str::to_owned).to_vec())
     );
-    let last = runner.listen("s1", &format!("cursor={}", whole[1].cursor)).await.rest().await;
+    let last = runner.listen("s1", &format!("cursor={}", whole[1].cursor.unwrap())).await.rest().await;
     assert_eq!((kinds(&last), lines(&last)), (vec!["line", "ended"], vec!["three".to_owned()]));
-    assert_eq!(kinds(&runner.listen("s1", "cursor=14").await.rest().await), ["ended"]);
-    let beyond = runner.ask_for_events("s1", "cursor=15").await;
+    assert_eq!(kinds(&runner.listen("s1", "cursor=1-14").await.rest().await), ["ended"]);
+    let beyond = runner.ask_for_events("s1", "cursor=1-15").await;
     assert_eq!(beyond.status(), 416);
     let answer: Value = beyond.json().await.unwrap();
-    assert!(answer["message"].as_str().unwrap().contains("15 lies behind the end of the output, which is 14"));
+    assert!(answer["message"].as_str().unwrap().contains("1-15 lies behind the end of the output, which is 1-14"));
 
     std::fs::remove_dir_all(runner.state().join("output/s1.1")).unwrap();
-    let late = runner.listen("s1", "cursor=14").await.rest().await;
+    let late = runner.listen("s1", "cursor=1-14").await.rest().await;
     assert_eq!(kinds(&late), ["ended"], "whoever comes after the output is gone still hears of the end");
     runner.stop().await;
 }
@@ -66,7 +67,7 @@ async fn whoever_comes_back_with_its_cursor_hears_each_line_once() {
     let mut runner = TestRunner::start().await;
     let counting = format!("i=0; while [ $i -lt {LINES} ]; do i=$((i+1)); echo $i; done; cat");
     let pid = runner.script("s1", &counting).await;
-    let (mut heard, mut cursor, mut visit) = (Vec::new(), 0, 0);
+    let (mut heard, mut cursor, mut visit) = (Vec::new(), at(0), 0);
     while heard.len() < LINES {
         visit += 1;
         if visit % 4 == 0 {
@@ -75,12 +76,13 @@ async fn whoever_comes_back_with_its_cursor_hears_each_line_once() {
         let mut events = runner.listen("s1", &format!("cursor={cursor}&client=me")).await;
         for _ in 0..(97 * visit).min(LINES - heard.len()) {
             let told = events.next().await.unwrap();
-            (heard, cursor) = (heard.into_iter().chain(lines(std::slice::from_ref(&told))).collect(), told.cursor);
+            (heard, cursor) =
+                (heard.into_iter().chain(lines(std::slice::from_ref(&told))).collect(), told.cursor.unwrap());
         }
     }
     assert_eq!(heard, (1..=LINES).map(|n| n.to_string()).collect::<Vec<_>>());
     assert!(visit > 4 && is_alive(pid), "{visit}");
-    let beyond = runner.ask_for_events("s1", &format!("cursor={}", cursor + 1)).await;
+    let beyond = runner.ask_for_events("s1", &format!("cursor={}", cursor.at(cursor.offset + 1))).await;
     assert_eq!(beyond.status(), 416);
     attached(&runner, "s1", 0).await;
     runner.stop().await;
@@ -100,14 +102,15 @@ async fn what_is_kept_no_more_is_a_gap_and_only_whole_lines_follow() {
         texts.max_by_key(|text| text.ends_with("last\n")).unwrap_or_default()
     };
     runner.until("written", |_| newest().ends_with("last\n")).await;
-    let mut events = runner.listen("s1", "cursor=0").await;
+    let mut events = runner.listen("s1", "cursor=1-0").await;
     let gap = events.next().await.unwrap();
-    assert_eq!((gap.kind.as_str(), &gap.data["from"], &gap.data["to"]), ("gap", &json!(0), &json!(gap.cursor)));
+    let to = gap.cursor.unwrap();
+    assert_eq!((gap.kind.as_str(), &gap.data), ("gap", &json!({"from": at(0), "to": to})));
     let mut heard = vec![events.line().await];
     while heard.last().is_none_or(|line| line != "last") {
         heard.push(events.line().await);
     }
-    let mut again = runner.listen("s1", &format!("cursor={}", gap.cursor)).await;
+    let mut again = runner.listen("s1", &format!("cursor={to}")).await;
     assert_eq!(again.line().await, heard[0], "whoever comes back right after a gap gets no rest of a line");
     let first: usize = heard[0].strip_prefix("line-").unwrap().parse().unwrap();
     let expected = (first..=2_000).map(|n| format!("line-{n}")).chain(["last".to_owned()]);
@@ -120,9 +123,9 @@ async fn what_is_kept_no_more_is_a_gap_and_only_whole_lines_follow() {
 async fn every_line_comes_exactly_as_it_was() {
     let runner = TestRunner::start().await;
     runner.script("s1", r"printf 'a\r\nb\377\376\n\n\ttab \342\202\254\nno end'; cat").await;
-    let mut events = runner.listen("s1", "cursor=0").await;
+    let mut events = runner.listen("s1", "cursor=1-0").await;
     assert_eq!(events.line().await, "a\r");
-    assert_eq!(events.next().await.unwrap().data, json!({"cursor": 7, "hex": "62fffe"}));
+    assert_eq!(events.next().await.unwrap().data, json!({"cursor": "1-7", "hex": "62fffe"}));
     assert_eq!((events.line().await, events.line().await), (String::new(), "\ttab €".to_owned()));
     runner.force("s1", 1).await;
     assert_eq!(events.line().await, "no end", "what never ended comes with the end");
@@ -138,13 +141,13 @@ async fn the_header_of_who_comes_back_wins_and_nonsense_in_it_is_refused() {
     assert_eq!((events.line().await, events.line().await), ("one".to_owned(), "two".to_owned()));
     runner.force("s1", 1).await;
     let ask = |values: &[&str]| {
-        let path = "/coding/events?session_id=s1&cursor=0";
+        let path = "/coding/events?session_id=s1&cursor=1-0";
         let request = runner.request(reqwest::Method::GET, path).bearer_auth(SECRET);
         values.iter().fold(request, |request, value| request.header("Last-Event-ID", *value)).send()
     };
-    let rest = ask(&["4"]).await.unwrap().text().await.unwrap();
+    let rest = ask(&["1-4"]).await.unwrap().text().await.unwrap();
     assert!(rest.contains("two") && !rest.contains("one"), "{rest}");
-    for nonsense in [&["x"][..], &[""], &["-1"], &["4", "4"], &["4", "x"]] {
+    for nonsense in [&["x"][..], &[""], &["4"], &["1-4", "1-4"], &["1-4", "x"]] {
         let refused = ask(nonsense).await.unwrap();
         assert_eq!(refused.status(), 400, "{nonsense:?}");
         let answer: Value = refused.json().await.unwrap();
@@ -161,7 +164,7 @@ async fn a_silent_engines_listener_hears_a_ping() {
     let often = |settings: &mut sexton::runner::Settings| settings.streams.ping_every = Duration::from_millis(30);
     let runner = TestRunner::start_with(often).await;
     runner.sample("s1", &["puppet"]).await;
-    let mut events = runner.listen("s1", "cursor=0").await;
+    let mut events = runner.listen("s1", "cursor=1-0").await;
     for _ in 0..3 {
         assert_eq!(events.next().await.unwrap().kind, "ping");
     }
@@ -184,9 +187,9 @@ async fn a_client_has_one_subscription_and_leaving_only_unsubscribes() {
     let mut first = runner.listen("s1", "client=a").await;
     assert_eq!(first.line().await, "one");
     attached(&runner, "s1", 1).await;
-    let mut second = runner.listen("s1", "client=a&cursor=4").await;
+    let mut second = runner.listen("s1", "client=a&cursor=1-4").await;
     assert_eq!(first.next().await, None, "the earlier one is let go");
-    let other = runner.listen("s1", "client=b&cursor=4").await;
+    let other = runner.listen("s1", "client=b&cursor=1-4").await;
     attached(&runner, "s1", 2).await;
     runner.say("s1", "two").await;
     assert_eq!(second.line().await, "two");
@@ -201,11 +204,11 @@ async fn a_client_has_one_subscription_and_leaving_only_unsubscribes() {
     drop((first, second));
     attached(&runner, "s1", 0).await;
     let (status, _) = runner.begin_as("s1", 3, "sample", &["puppet"]).await;
-    let back = runner.listen("s1", "client=a&cursor=8").await;
+    let back = runner.listen("s1", "client=a&cursor=1-8").await;
     drop(back);
     attached(&runner, "s1", 0).await;
     assert!(status == 200 && is_alive(pid), "nobody who left stopped anything");
-    let mut last = runner.listen("s1", "client=a&cursor=8").await;
+    let mut last = runner.listen("s1", "client=a&cursor=1-8").await;
     assert_eq!(runner.force("s1", 3).await.1["outcome"], "stopped");
     assert_eq!(last.line().await, "three");
     let end = last.rest().await;

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use crate::support::daemon::{Daemon, force, home_of_a_past_life, said, start};
 use crate::support::processes::{end_shims, is_alive};
 use crate::support::runner::{Engines, TestRunner, ended, tracked};
-use crate::support::stream::{Stream, events};
+use crate::support::stream::{Stream, at, events};
 
 /// Answers each message with as many numbered lines as it says.
 const COUNTS: &str = r#"while read -r line; do seq 1 "$(echo "$line" | tr -dc 0-9)"; echo done; done"#;
@@ -160,7 +160,7 @@ async fn a_full_disk_makes_an_engine_wait_and_loses_nothing() {
     std::fs::remove_file(&filler).unwrap();
     let daemon = Daemon::start(&home).await;
     daemon.ready().await;
-    let mut stream = Stream::open(daemon.request(&events("s1", 0))).await.unwrap();
+    let mut stream = Stream::open(daemon.request(&events("s1", at(0)))).await.unwrap();
     for number in 1..=50_000 {
         assert_eq!(stream.next().await.unwrap().data["line"], number.to_string());
     }
@@ -206,7 +206,7 @@ async fn clients_that_never_read_cost_neither_the_engine_nor_memory() {
     let before = memory(daemon.pid());
     let mut silent = Vec::new();
     for _ in 0..5 {
-        silent.push(Stream::open(daemon.request(&events("s1", 0))).await.unwrap());
+        silent.push(Stream::open(daemon.request(&events("s1", at(0)))).await.unwrap());
     }
     assert_eq!(daemon.say("s1", "2000000").await.0, 200);
     // It is done with it, so nobody made it wait.
@@ -227,14 +227,15 @@ async fn clients_that_never_read_cost_neither_the_engine_nor_memory() {
 async fn a_client_that_takes_nothing_for_too_long_is_let_go() {
     let runner = TestRunner::start_with(|settings| settings.streams.silent_most = Duration::from_millis(300)).await;
     runner.script("s1", COUNTS).await;
-    let request = runner.request(reqwest::Method::GET, &events("s1", 0)).bearer_auth(crate::support::runner::SECRET);
+    let request =
+        runner.request(reqwest::Method::GET, &events("s1", at(0))).bearer_auth(crate::support::runner::SECRET);
     let mut silent = Stream::open(request).await.unwrap();
     runner.until_tracked("s1", "attached", |one| one["attached"] == 1).await;
     assert_eq!(runner.say("s1", "1000000").await.0, 200);
     runner.until_tracked("s1", "let go", |one| one["attached"] == 0).await;
     assert_eq!(runner.say("s1", "1").await.0, 200);
     // What it was sent before is all that it gets, and it comes again from there.
-    let mut cursor = 0;
+    let mut cursor = at(0);
     while let Some(heard) = silent.next().await {
         cursor = heard.cursor.unwrap_or(cursor);
     }

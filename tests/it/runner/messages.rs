@@ -51,7 +51,7 @@ async fn a_message_that_is_sent_again_is_written_once() {
     runner = runner.again().await;
     assert_eq!(runner.post("messages", body).await.0, 200);
     runner.say("s1", "last").await;
-    let mut events = runner.listen("s1", "cursor=0").await;
+    let mut events = runner.listen("s1", "cursor=1-0").await;
     assert_eq!((events.line().await, events.line().await), ("hello".to_owned(), "last".to_owned()));
     runner.stop().await;
 }

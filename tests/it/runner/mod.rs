@@ -1,6 +1,7 @@
 //! The runner, from outside: real child processes, its HTTP routes, its state folder.
 
 mod conditions;
+mod cursors;
 mod events;
 mod faults;
 mod heartbeats;

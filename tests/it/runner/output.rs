@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use sexton::protocol::Cursor;
 use sexton::runner::Settings;
 
 use crate::support::daemon::{Daemon, home_of_a_past_life, start};
 use crate::support::runner::{Engines, TestRunner};
-use crate::support::stream::{Stream, events};
+use crate::support::stream::{Stream, at, events};
 
 const TURN: &str = r#"{"type":"turn_started"}"#;
 const OVER: &str = r#"{"type":"turn_ended"}"#;
@@ -51,7 +52,7 @@ async fn text_and_cursor_belong_together_while_the_engine_writes() {
     let mut runner = TestRunner::start().await;
     runner.script("s1", &counting(PARTS)).await;
     let before = live(&runner, "s1").await;
-    assert_eq!((&before["text"], &before["cursor"], &before["generation"]), (&json!(""), &json!(0), &json!(1)));
+    assert_eq!((&before["text"], &before["cursor"], &before["generation"]), (&json!(""), &json!("1-0"), &json!(1)));
     runner.say("s1", "go").await;
     for visit in 0..20 {
         if visit == 10 {
@@ -59,7 +60,7 @@ async fn text_and_cursor_belong_together_while_the_engine_writes() {
         }
         let now = live(&runner, "s1").await;
         let mut heard = words(&now["text"]);
-        let mut events = runner.listen("s1", &format!("cursor={}", now["cursor"])).await;
+        let mut events = runner.listen("s1", &format!("cursor={}", now["cursor"].as_str().unwrap())).await;
         while heard.len() < 50 * usize::try_from(PARTS).unwrap() {
             let line = events.line().await;
             heard.extend((line != TURN).then_some(line));
@@ -83,7 +84,7 @@ async fn the_text_of_a_turn_survives_a_runner_that_is_killed() {
     let say = format!("echo '{TURN}'; echo one; echo two; read -r more; echo three; cat > /dev/null");
     daemon.until("ready", |list| list["ready"] == true).await;
     assert_eq!(daemon.tell("start", &start("s1", &say)).await.0, 200);
-    let mut stream = Stream::open(daemon.request(&events("s1", 0))).await.unwrap();
+    let mut stream = Stream::open(daemon.request(&events("s1", at(0)))).await.unwrap();
     for _ in 0..3 {
         assert_eq!(stream.next().await.unwrap().kind, "line");
     }
@@ -93,7 +94,8 @@ async fn the_text_of_a_turn_survives_a_runner_that_is_killed() {
     let now = daemon.get("/coding/live?session_id=s1").await;
     assert_eq!((&now["text"], &now["session"]["generating"]), (&json!("one\ntwo"), &json!(true)), "{now}");
     daemon.say("s1", "more").await;
-    let mut stream = Stream::open(daemon.request(&events("s1", now["cursor"].as_u64().unwrap()))).await.unwrap();
+    let mut stream =
+        Stream::open(daemon.request(&events("s1", now["cursor"].as_str().unwrap().parse().unwrap()))).await.unwrap();
     assert_eq!(stream.next().await.unwrap().data["line"], "three");
     daemon.leave().await;
 }
@@ -112,9 +114,9 @@ async fn history_is_told_in_pages_from_any_cursor_and_from_its_end() {
     };
     let newest = until(&runner, "tail=1", |it| it["items"][0]["hex"] == "62ff").await;
     assert_eq!((newest["items"].as_array().unwrap().len(), &newest["next"]), (1, &Value::Null));
-    let (mut all, mut after, mut pages) = (Vec::new(), json!(0), 0);
+    let (mut all, mut after, mut pages) = (Vec::new(), json!("1-0"), 0);
     loop {
-        let one = page(&format!("after={after}&limit=120")).await;
+        let one = page(&format!("after={}&limit=120", after.as_str().unwrap())).await;
         all.extend(lines(&one));
         pages += 1;
         assert!(one["items"].as_array().unwrap().len() <= 120 && one["gap"].is_null(), "{one}");
@@ -131,14 +133,14 @@ async fn history_is_told_in_pages_from_any_cursor_and_from_its_end() {
         (vec!["499".to_owned(), "500".to_owned()], json!("62ff"))
     );
     assert_eq!(lines(&page("").await).len(), 200, "a page has its usual size");
-    assert_eq!(page("after=1").await["outcome"], "bad_request", "a cursor is the end of a line");
+    assert_eq!(page("after=1-1").await["outcome"], "bad_request", "a cursor is the end of a line");
     assert_eq!(page("limit=0").await["outcome"], "bad_request");
     runner.force("s1", 1).await;
     let last = page("tail=2").await;
     assert_eq!((&last["items"][0]["hex"], &last["items"][1]["line"]), (&json!("62ff"), &json!("no end")), "{last}");
     assert_eq!(live(&runner, "s1").await["outcome"], "ended");
     std::fs::remove_dir_all(runner.state().join("output/s1.1")).unwrap();
-    assert_eq!(page("after=5").await["items"], json!([]), "nothing is kept any more");
+    assert_eq!(page("after=1-5").await["items"], json!([]), "nothing is kept any more");
     runner.stop().await;
 }
 
@@ -153,9 +155,11 @@ async fn what_is_not_kept_any_more_is_a_gap_and_long_lines_are_bounded() {
         async move { runner.get(&path).await }
     };
     until(&runner, "tail=1", |it| it["items"][0]["line"] == "last").await;
-    let first = page("after=0&limit=1000").await;
+    let first = page("after=1-0&limit=1000").await;
     let gap = &first["gap"];
-    assert_eq!((&gap["from"], first["items"][0]["cursor"].as_u64()), (&json!(0), gap["to"].as_u64().map(|to| to + 6)));
+    let to: Cursor = gap["to"].as_str().unwrap().parse().unwrap();
+    let behind = to.at(to.offset + 6).to_string();
+    assert_eq!((&gap["from"], &first["items"][0]["cursor"]), (&json!("1-0"), &json!(behind)));
     assert_eq!(first["items"].as_array().unwrap().last().unwrap()["line"], "last");
     runner.stop().await;
 
@@ -163,7 +167,10 @@ async fn what_is_not_kept_any_more_is_a_gap_and_long_lines_are_bounded() {
     runner.script("s1", "head -c 3000000 /dev/zero | tr '\\0' x; echo; echo end; cat").await;
     until(&runner, "tail=1", |it| it["items"][0]["line"] == "end").await;
     let whole = runner.get("/coding/history?session_id=s1").await;
-    assert_eq!(whole["items"], json!([{"cursor": 3_000_001, "oversize": true}, {"cursor": 3_000_005, "line": "end"}]));
+    assert_eq!(
+        whole["items"],
+        json!([{"cursor": "1-3000001", "oversize": true}, {"cursor": "1-3000005", "line": "end"}])
+    );
     runner.stop().await;
 }
 

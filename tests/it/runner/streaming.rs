@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use sexton::protocol::Cursor;
 use tempfile::TempDir;
 use tokio::sync::watch;
 
 use crate::support::daemon::{Daemon, home_of_a_past_life};
 use crate::support::runner::{Engines, SECRET};
-use crate::support::stream::{Heard, Stream, events};
+use crate::support::stream::{Heard, Stream, at, events};
 
 const LINES: u64 = 100_000;
 
@@ -22,15 +23,18 @@ fn chance(least: u64, most: u64) -> Duration {
 }
 
 /// What a client has, and it remembers nothing else.
-#[derive(Default)]
 struct Read {
-    cursor: u64,
+    cursor: Cursor,
     lines: u64,
     ended: u64,
     connections: u64,
 }
 
 impl Read {
+    fn new() -> Self {
+        Self { cursor: at(0), lines: 0, ended: 0, connections: 0 }
+    }
+
     /// Takes in an event, which must be the one that follows.
     fn take(&mut self, heard: &Heard) {
         match heard.kind.as_str() {
@@ -89,7 +93,7 @@ async fn a_client_gets_each_line_once_however_often_it_and_the_runner_are_killed
     let killing = tokio::spawn(kill_again_and_again(Arc::clone(&home), daemon, base, is_done));
 
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
-    let mut read = Read::default();
+    let mut read = Read::new();
     let whole = tokio::time::timeout(Duration::from_secs(120), async {
         while read.ended == 0 {
             assert!(!killing.is_finished());
@@ -107,8 +111,8 @@ async fn a_client_gets_each_line_once_however_often_it_and_the_runner_are_killed
     let mut again = Stream::open(daemon.request(&events("s1", read.cursor))).await.unwrap();
     let kinds: Vec<String> = again.rest().await.into_iter().map(|heard| heard.kind).collect();
     assert_eq!(kinds, ["ended"], "whoever comes again hears the end, once");
-    let mut whole = Stream::open(daemon.request(&events("s1", 0))).await.unwrap();
-    let mut fresh = Read::default();
+    let mut whole = Stream::open(daemon.request(&events("s1", at(0)))).await.unwrap();
+    let mut fresh = Read::new();
     whole.rest().await.iter().for_each(|heard| fresh.take(heard));
     assert_eq!((fresh.lines, fresh.ended, fresh.cursor), (LINES, 1, read.cursor));
 }

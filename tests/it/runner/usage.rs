@@ -34,7 +34,7 @@ async fn the_list_tells_the_memory_and_processor_time_of_the_whole_tree() {
 async fn the_work_of_a_child_that_is_gone_still_counts() {
     let runner = TestRunner::start().await;
     runner.script("s1", "sh -c 'i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done'; echo done; cat").await;
-    let mut events = runner.listen("s1", "cursor=0").await;
+    let mut events = runner.listen("s1", "cursor=1-0").await;
     assert_eq!(events.line().await, "done");
     let cpu = tracked(&runner.list().await, "s1").unwrap()["cpu_ms"].as_i64().unwrap();
     assert!(cpu >= 50, "{cpu} ms");

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
+use sexton::protocol::Cursor;
 
 use crate::support::runner::{SECRET, TestRunner};
 use crate::support::sse::{Got, Parser};
@@ -11,7 +12,7 @@ use crate::support::sse::{Got, Parser};
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Told {
     pub(crate) kind: String,
-    pub(crate) cursor: u64,
+    pub(crate) cursor: Option<Cursor>,
     pub(crate) data: Value,
 }
 
@@ -65,11 +66,11 @@ impl Events {
     pub(crate) async fn line(&mut self) -> String {
         let told = self.next().await.unwrap();
         assert_eq!(told.kind, "line", "{told:?}");
-        assert_eq!(told.data["cursor"], told.cursor);
+        assert_eq!(told.data["cursor"], told.cursor.unwrap().to_string());
         told.data["line"].as_str().unwrap().to_owned()
     }
 }
 
 fn told(got: Got) -> Told {
-    Told { kind: got.name, cursor: got.id.unwrap_or(0), data: got.data }
+    Told { cursor: got.cursor(), kind: got.name, data: got.data }
 }

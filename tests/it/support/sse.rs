@@ -1,12 +1,13 @@
 //! Server-sent events out of the bytes that come, cut wherever they are.
 
 use serde_json::Value;
+use sexton::protocol::Cursor;
 
 /// One event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Got {
     pub(crate) name: String,
-    pub(crate) id: Option<u64>,
+    pub(crate) id: Option<String>,
     pub(crate) data: Value,
 }
 
@@ -14,6 +15,13 @@ pub(crate) struct Got {
 #[derive(Debug, Default)]
 pub(crate) struct Parser {
     rest: Vec<u8>,
+}
+
+impl Got {
+    /// Returns its id as a place in a session's output.
+    pub(crate) fn cursor(&self) -> Option<Cursor> {
+        self.id.as_ref().map(|id| id.parse().unwrap())
+    }
 }
 
 impl Parser {
@@ -36,5 +44,5 @@ impl Parser {
 fn parsed(block: &str) -> Option<Got> {
     let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
     let data = serde_json::from_str(field("data")?).unwrap();
-    Some(Got { name: field("event").unwrap().to_owned(), id: field("id").map(|id| id.parse().unwrap()), data })
+    Some(Got { name: field("event").unwrap().to_owned(), id: field("id").map(str::to_owned), data })
 }

@@ -1,6 +1,7 @@
 //! A client of `GET /coding/events`.
 
 use serde_json::Value;
+use sexton::protocol::Cursor;
 
 use crate::support::sse::Parser;
 
@@ -8,7 +9,7 @@ use crate::support::sse::Parser;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Heard {
     pub(crate) kind: String,
-    pub(crate) cursor: Option<u64>,
+    pub(crate) cursor: Option<Cursor>,
     pub(crate) data: Value,
 }
 
@@ -18,8 +19,13 @@ pub(crate) struct Stream {
     parser: Parser,
 }
 
+/// A place in what the engine wrote that was launched at a session's first start.
+pub(crate) fn at(offset: u64) -> Cursor {
+    Cursor { start: 1, offset }
+}
+
 /// Returns the path of a session's events.
-pub(crate) fn events(id: &str, cursor: u64) -> String {
+pub(crate) fn events(id: &str, cursor: Cursor) -> String {
     format!("/coding/events?session_id={id}&cursor={cursor}")
 }
 
@@ -34,7 +40,7 @@ impl Stream {
     pub(crate) async fn next(&mut self) -> Option<Heard> {
         loop {
             if let Some(got) = self.parser.take() {
-                return Some(Heard { kind: got.name, cursor: got.id, data: got.data });
+                return Some(Heard { cursor: got.cursor(), kind: got.name, data: got.data });
             }
             let chunk = self.answer.chunk().await.ok()??;
             self.parser.push(&chunk);
