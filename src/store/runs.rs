@@ -104,6 +104,15 @@ impl Store {
         self.read_one(sqlx::query_as::<_, SessionRow>(sql).bind(id.as_str()).fetch_optional(self.reader()).await)
     }
 
+    /// Lists the runs of a session with what they reported, oldest first.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn list_runs(&self, session: &Id) -> Result<Vec<Run>, StoreError> {
+        let sql = select_runs!("WHERE session_id = $1 ORDER BY started_at, id");
+        self.read_all(sqlx::query_as::<_, RunRow>(sql).bind(session.as_str()).fetch_all(self.reader()).await)
+    }
+
     /// Lists runs without what they reported, which may be long.
     ///
     /// # Errors
