@@ -161,12 +161,12 @@ async fn somebody_else(tools: &Tools, run: &Run, session: &Session) -> Result<Op
     Ok(other.map(|other| format!("there is another run in it, {} ({})", other.id, other.status)))
 }
 
-/// Says that the session was used in a way in which whoever delegated the run does not use it, after the run's last sign of
-/// life, whatever used it since: `shared` is when. Messages and capture polls may be the run's own, and say nothing.
+/// Says that the session was used in a way in which whoever delegated the run does not use it, after the run began, whatever
+/// used it since: `shared` is when. Messages and capture polls may be the run's own, and say nothing; a heartbeat says that
+/// the run goes on, and not that somebody else needs the session no more.
 fn used_by_others(run: &Run, (session, shared): (&Session, Option<UtcMs>), now: UtcMs) -> Option<String> {
-    let sign = run.heartbeat_at.map_or(run.started_at, |at| at.max(run.started_at));
     let last = session.last_activity_kind.filter(|kind| kind.is_shared());
-    let at = last.and(session.last_activity_at).max(shared).filter(|at| *at > sign)?;
+    let at = last.and(session.last_activity_at).max(shared).filter(|at| *at > run.started_at)?;
     let what = match last {
         Some(ActivityKind::Copilot) => "a co-pilot took a turn in it",
         Some(ActivityKind::Timeline) => "somebody read its timeline",

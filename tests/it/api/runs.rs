@@ -209,6 +209,22 @@ async fn somebody_elses_use_is_not_hidden_by_what_comes_after_it() {
 }
 
 #[tokio::test]
+async fn somebody_elses_use_is_not_hidden_by_a_heartbeat() {
+    for message_first in [false, true] {
+        let it = Delegated::new().await;
+        if message_first {
+            it.host.post(&it.path("messages"), json!({"text": "go on"})).await.ok();
+        }
+        it.host.world.clock.advance(MINUTE);
+        it.host.post(&it.path("copilot"), json!({"text": "mind the tests"})).await.ok();
+        it.host.world.clock.advance(MINUTE);
+        it.host.post("/v1/runs/r/heartbeat", json!({})).await.ok();
+        it.host.world.clock.advance(MINUTE);
+        it.stays("who is not the run used it").await;
+    }
+}
+
+#[tokio::test]
 async fn an_engine_that_tells_no_turns_is_not_stopped_before_a_minute_of_silence() {
     for (idle, stays) in [(2 * SECOND, true), (MINUTE - 1, true), (MINUTE, false)] {
         let it = Delegated::new().await;
