@@ -77,7 +77,7 @@ pub struct StoreConfig {
 fn address<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<std::net::SocketAddr, D::Error> {
     let text = String::deserialize(deserializer)?;
     text.parse().map_err(|_| {
-        let why = format!("{text:?} is no address with a port, such as \"127.0.0.1:7117\"; a name is none");
+        let why = format!("{text:?} is no address with a port, such as \"127.0.0.1:7117\", in figures");
         serde::de::Error::custom(why)
     })
 }

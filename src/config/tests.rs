@@ -208,7 +208,7 @@ fn faults_are_shown_where_they_are() {
         ("policy = 3", "line 1, column 10\n", "invalid type: integer `3`, expected a table"),
         ("[limits]\nresponse_bytes = \"8 MiBs\"", "line 2, column 18\n", "is not a size such as"),
         ("[limits]\nstops_at_once = -1", "line 2, column 17\n", "expected u32"),
-        ("[server]\nlisten = \"localhost\"", "line 2, column 10\n", "invalid socket address"),
+        ("[server]\nlisten = \"localhost\"", "line 2, column 10\n", "is no address with a port"),
         ("[runner]\nid = \"a b\"", "line 2, column 6\n", "is not an id"),
         ("[log]\nformat = \"xml\"", "line 2, column 10\n", "unknown variant `xml`"),
         ("[engines.x]\nenv = {}", "line 1, column 1\n", "missing field `command`"),
