@@ -11,7 +11,8 @@ use axum::response::{IntoResponse, Response};
 use crate::api::access::Caller;
 use crate::api::error::{ApiError, ErrorCode};
 use crate::api::state::{Api, Shared};
-use crate::session::{Run, Runner, Session};
+use crate::session::{Id, Run, Runner, Session};
+use crate::store::RunNamer;
 use crate::verbs;
 
 /// How many bytes an engine's own id may have.
@@ -104,8 +105,8 @@ async fn admit(api: &Shared, subject: Subject, parts: &mut Parts) -> Result<(), 
             parts.extensions.insert(Owned(session));
         }
         Subject::Run => {
-            let session = mine(api, &caller, api.tools().store.find_session_of_run(&id).await?)?;
-            let run = api.tools().store.find_run(&id).await?.ok_or_else(ApiError::not_found)?;
+            let session = mine(api, &caller, session_of_run(api, &caller, &id).await?)?;
+            let run = api.tools().store.find_run(&session.id, &id).await?.ok_or_else(ApiError::not_found)?;
             parts.extensions.insert(OwnedRun(run));
             parts.extensions.insert(Owned(session));
         }
@@ -120,6 +121,13 @@ async fn admit(api: &Shared, subject: Subject, parts: &mut Parts) -> Result<(), 
 
 fn mine(api: &Api, caller: &Caller, session: Option<Session>) -> Result<Session, ApiError> {
     session.filter(|session| caller.may_see(api, session)).ok_or_else(ApiError::not_found)
+}
+
+/// Finds the session of the run that a caller names: of its own ones, or for who sees all of anybody's.
+pub(super) async fn session_of_run(api: &Api, caller: &Caller, run: &Id) -> Result<Option<Session>, ApiError> {
+    let (owner, others_too) = (caller.owner.as_str(), caller.sees_all());
+    let by = RunNamer { owner, ownerless_too: owner == api.owner, others_too };
+    Ok(api.tools().store.find_session_of_run(run, by).await?)
 }
 
 /// Finds the session of an engine's own id, asking the runners where the store does not know it yet.

@@ -11,7 +11,7 @@ use crate::api::access::Caller;
 use crate::api::activity;
 use crate::api::body::{Body, Nothing, Query};
 use crate::api::error::{ApiError, ErrorCode};
-use crate::api::owned::{Owned, OwnedRun};
+use crate::api::owned::{Owned, OwnedRun, session_of_run};
 use crate::api::page::{self, Page};
 use crate::api::sessions;
 use crate::api::state::{Api, Shared};
@@ -91,9 +91,12 @@ pub(super) async fn begin(
     let place = Place::of(wish)?;
     // First of all: asking again must neither open a session nor use one.
     if let Some(id) = &id
-        && let Some(run) = api.tools().store.find_run(id).await?
+        && let Some(session) = session_of_run(&api, &caller, id).await?
+        && caller.may_see(&api, &session)
+        && session.owner_id.as_deref().unwrap_or(&api.owner) == caller.owner
+        && let Some(run) = api.tools().store.find_run(&session.id, id).await?
     {
-        return begun_before(&api, &caller, (run, &place)).await.map(Json);
+        return begun_before(run, session, &place).map(Json);
     }
     let (session, opened) = session_for(&api, &caller, place).await?;
     used(&api, &session).await?;
@@ -104,12 +107,11 @@ pub(super) async fn begin(
 }
 
 /// Answers who begins a run that there is: the same, if it is theirs and in the place that they mean.
-async fn begun_before(api: &Api, caller: &Caller, (run, place): (Run, &Place)) -> Result<Begun, ApiError> {
-    let session = api.tools().store.find_session_of_run(&run.id).await?;
-    let session = session.filter(|session| caller.may_see(api, session) && place.is(session));
-    let elsewhere =
-        || ApiError::new(ErrorCode::Conflict, format!("there is a run {} elsewhere; choose another id", run.id));
-    let session = session.ok_or_else(elsewhere)?;
+fn begun_before(run: Run, session: Session, place: &Place) -> Result<Begun, ApiError> {
+    if !place.is(&session) {
+        let message = format!("there is a run {} elsewhere; choose another id", run.id);
+        return Err(ApiError::new(ErrorCode::Conflict, message));
+    }
     Ok(Begun { opened: run.opened_session, run, session })
 }
 
@@ -151,8 +153,7 @@ pub(super) struct Which {
     /// At most this many, 1 to 1000; 200 when nothing is said
     limit: Option<u32>,
     /// What `next` said
-    #[param(value_type = Option<String>)]
-    after: Option<Id>,
+    after: Option<String>,
 }
 
 /// List the runs in the caller's sessions, in the order of their ids, without their results
@@ -165,17 +166,24 @@ pub(super) async fn list(
     Query(which): Query<Which>,
 ) -> Result<Json<Page<Run>>, ApiError> {
     let limit = page::size(which.limit)?;
+    let after = which.after.as_deref().map(behind).transpose()?;
     let mine = caller.filter(&api);
     let filter = RunFilter {
         owner: mine.owner,
         ownerless_too: mine.ownerless_too,
         session: which.session_id,
         status: which.status,
-        after: which.after,
+        after,
         limit: Some(limit + 1),
     };
     let found = api.tools().store.list_runs_of(&filter).await?;
-    Ok(Json(Page::of(found, limit, |run| run.id.to_string())))
+    Ok(Json(Page::of(found, limit, |run| format!("{}.{}", run.id, run.session_id))))
+}
+
+/// Reads what `next` said: a run's id and its session's, since two owners may have runs of one id.
+fn behind(text: &str) -> Result<(Id, Id), ApiError> {
+    let ids = text.split_once('.').and_then(|(run, session)| Some((run.parse().ok()?, session.parse().ok()?)));
+    ids.ok_or_else(|| ApiError::new(ErrorCode::BadQuery, "after is what next said"))
 }
 
 /// Find one run, with its result

@@ -50,7 +50,7 @@ pub use imports::Imported;
 pub use placements::Placement;
 pub use retention::{Keep, Protected, Pruned};
 pub use runners::RunnerMemory;
-pub use runs::{RunBegun, RunFilter};
+pub use runs::{RunBegun, RunFilter, RunNamer};
 pub use sessions::{Begun, Inserted, SessionFilter};
 pub use settings::PAUSED;
 pub use sweeps::{NewSweep, Sweep, SweepItem};

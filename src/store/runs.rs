@@ -26,7 +26,24 @@ pub(super) const STALE: &str = select_runs!(
      ORDER BY COALESCE(heartbeat_at, started_at), id LIMIT $2"
 );
 
-/// Which runs to list, in the order of their ids.
+/// Finds the run of an id in any session of the owner whose session is named.
+const OF_SAME_OWNER: &str = select_runs!(
+    "WHERE id = $1 AND session_id IN (SELECT id FROM sessions WHERE COALESCE(owner_id, '') = COALESCE(
+         (SELECT owner_id FROM sessions WHERE id = $2), ''))"
+);
+
+/// Who names a run by its id alone: ids are each owner's own.
+#[derive(Debug, Clone, Copy)]
+pub struct RunNamer<'a> {
+    /// Whose runs are meant first of all.
+    pub owner: &'a str,
+    /// Those in sessions without an owner too.
+    pub ownerless_too: bool,
+    /// Where there is none of theirs, anybody's.
+    pub others_too: bool,
+}
+
+/// Which runs to list, in the order of their ids, and of their sessions' where owners have the same.
 #[derive(Debug, Clone, Default)]
 pub struct RunFilter {
     /// Only in sessions of this owner.
@@ -37,8 +54,8 @@ pub struct RunFilter {
     pub session: Option<Id>,
     /// Only those that stand like this.
     pub status: Option<RunStatus>,
-    /// Only ids behind this one: the last of the page before.
-    pub after: Option<Id>,
+    /// Only those behind this one, by its id and its session's: the last of the page before.
+    pub after: Option<(Id, Id)>,
     /// At most so many; none means all.
     pub limit: Option<u32>,
 }
@@ -48,7 +65,7 @@ pub struct RunFilter {
 pub enum RunBegun {
     /// The run stands, and its entry.
     Done,
-    /// There is one of that id; nothing was written but that it opened its session, where this call did.
+    /// The owner has one of that id; nothing was written but that it opened its session, where this call did.
     Taken(Box<Run>),
 }
 
@@ -62,46 +79,51 @@ impl Store {
     /// When the store fails; then nothing was written.
     pub async fn begin_run(&self, run: &Run, entry: &NewEntry) -> Result<RunBegun, StoreError> {
         let mut tx = self.begin().await?;
-        if insert(&mut tx, run).await.at(self)? {
+        let query = sqlx::query_as::<_, RunRow>(OF_SAME_OWNER).bind(run.id.as_str()).bind(run.session_id.as_str());
+        let Some(mut there) = self.read_one(query.fetch_optional(&mut *tx).await)? else {
+            insert(&mut tx, run).await.at(self)?;
             insert_entry(&mut tx, entry).await.at(self)?;
             tx.commit().await.at(self)?;
             return Ok(RunBegun::Done);
-        }
-        if run.opened_session {
-            let sql = "UPDATE runs SET opened_session = 1 WHERE id = $1 AND session_id = $2 AND status = 'running'";
+        };
+        if run.opened_session && there.session_id == run.session_id && there.status == RunStatus::Running {
+            let sql = "UPDATE runs SET opened_session = 1 WHERE id = $1 AND session_id = $2";
             let query = sqlx::query(sql).bind(run.id.as_str()).bind(run.session_id.as_str());
             query.execute(&mut *tx).await.at(self)?;
+            there.opened_session = true;
         }
-        let sql = select_runs!("WHERE id = $1");
-        let found = sqlx::query_as::<_, RunRow>(sql).bind(run.id.as_str()).fetch_optional(&mut *tx).await;
-        let found = self.read_one(found)?;
         tx.commit().await.at(self)?;
-        found.map(|run| RunBegun::Taken(Box::new(run))).ok_or_else(|| StoreError::Failed {
-            store: self.name().to_owned(),
-            why: format!("run {} was refused and is not there", run.id),
-        })
+        Ok(RunBegun::Taken(Box::new(there)))
     }
 
-    /// Finds a run by its id.
+    /// Finds a run of a session by its id.
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn find_run(&self, id: &Id) -> Result<Option<Run>, StoreError> {
-        let sql = select_runs!("WHERE id = $1");
-        self.read_one(sqlx::query_as::<_, RunRow>(sql).bind(id.as_str()).fetch_optional(self.reader()).await)
+    pub async fn find_run(&self, session: &Id, id: &Id) -> Result<Option<Run>, StoreError> {
+        let sql = select_runs!("WHERE id = $1 AND session_id = $2");
+        let query = sqlx::query_as::<_, RunRow>(sql).bind(id.as_str()).bind(session.as_str());
+        self.read_one(query.fetch_optional(self.reader()).await)
     }
 
-    /// Finds the session of a run, in one question whether there is such a run or not.
+    /// Finds the session of a run as somebody names it, in one question whether there is such a run or not.
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn find_session_of_run(&self, id: &Id) -> Result<Option<Session>, StoreError> {
+    pub async fn find_session_of_run(&self, id: &Id, by: RunNamer<'_>) -> Result<Option<Session>, StoreError> {
         let sql = concat!(
             "SELECT ",
             session_columns!(),
-            " FROM sessions WHERE id = (SELECT session_id FROM runs WHERE runs.id = $1)"
+            " FROM sessions WHERE id IN (SELECT session_id FROM runs WHERE runs.id = $1) \
+             AND ($4 OR owner_id = $2 OR ($3 AND owner_id IS NULL)) \
+             ORDER BY COALESCE(owner_id = $2, $3) DESC, started_at DESC, id LIMIT 1"
         );
-        self.read_one(sqlx::query_as::<_, SessionRow>(sql).bind(id.as_str()).fetch_optional(self.reader()).await)
+        let query = sqlx::query_as::<_, SessionRow>(sql)
+            .bind(id.as_str())
+            .bind(by.owner.to_owned())
+            .bind(by.ownerless_too)
+            .bind(by.others_too);
+        self.read_one(query.fetch_optional(self.reader()).await)
     }
 
     /// Lists the runs of a session with what they reported, oldest first.
@@ -132,10 +154,11 @@ impl Store {
         if let Some(status) = filter.status {
             sql.push(" AND status = ").push_bind(status.as_str());
         }
-        if let Some(after) = &filter.after {
-            sql.push(" AND id > ").push_bind(after.as_str());
+        if let Some((id, session)) = &filter.after {
+            sql.push(" AND (id, session_id) > (").push_bind(id.as_str());
+            sql.push(", ").push_bind(session.as_str()).push(")");
         }
-        sql.push(" ORDER BY id LIMIT ").push_bind(i64::from(filter.limit.unwrap_or(u32::MAX)));
+        sql.push(" ORDER BY id, session_id LIMIT ").push_bind(i64::from(filter.limit.unwrap_or(u32::MAX)));
         self.read_all(sql.build_query_as::<RunRow>().fetch_all(self.reader()).await)
     }
 
@@ -144,11 +167,11 @@ impl Store {
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn beat_run(&self, id: &Id, at: UtcMs) -> Result<bool, StoreError> {
+    pub async fn beat_run(&self, run: &Run, at: UtcMs) -> Result<bool, StoreError> {
         let sql = "UPDATE runs SET heartbeat_at = CASE WHEN heartbeat_at > $2 THEN heartbeat_at ELSE $2 END,
                        status = 'running', stale_at = NULL
-                   WHERE id = $1 AND status IN ('running', 'stale')";
-        let query = sqlx::query(sql).bind(id.as_str()).bind(at.0);
+                   WHERE id = $1 AND session_id = $3 AND status IN ('running', 'stale')";
+        let query = sqlx::query(sql).bind(run.id.as_str()).bind(at.0).bind(run.session_id.as_str());
         Ok(query.execute(self.writer()).await.at(self)?.rows_affected() == 1)
     }
 
@@ -166,14 +189,15 @@ impl Store {
     ) -> Result<bool, StoreError> {
         let sql = "UPDATE runs SET status = $3, result = $4, finished_at = $5,
                        stale_at = CASE WHEN status = 'stale' THEN COALESCE(stale_at, $5) ELSE NULL END
-                   WHERE id = $1 AND status = $2 AND status IN ('running', 'stale')";
+                   WHERE id = $1 AND session_id = $6 AND status = $2 AND status IN ('running', 'stale')";
         let mut tx = self.begin().await?;
         let query = sqlx::query(sql)
             .bind(read.id.as_str())
             .bind(read.status.as_str())
             .bind(status.as_str())
             .bind(result.map(str::to_owned))
-            .bind(at.0);
+            .bind(at.0)
+            .bind(read.session_id.as_str());
         if query.execute(&mut *tx).await.at(self)?.rows_affected() == 0 {
             return Ok(false);
         }
@@ -204,9 +228,10 @@ impl Store {
         item: Option<&SweepItem>,
     ) -> Result<bool, StoreError> {
         let sql = "UPDATE runs SET status = 'stale', stale_at = $3
-                   WHERE id = $1 AND status = 'running' AND COALESCE(heartbeat_at, started_at) <= $2";
+                   WHERE id = $1 AND session_id = $4 AND status = 'running' AND COALESCE(heartbeat_at, started_at) <= $2";
         let mut tx = self.begin().await?;
-        let query = sqlx::query(sql).bind(run.id.as_str()).bind(cutoff.0).bind(entry.at.0);
+        let query =
+            sqlx::query(sql).bind(run.id.as_str()).bind(cutoff.0).bind(entry.at.0).bind(run.session_id.as_str());
         if query.execute(&mut *tx).await.at(self)?.rows_affected() == 0 {
             return Ok(false);
         }
@@ -227,10 +252,10 @@ fn stale_once(run: &Run) -> String {
     }
 }
 
-async fn insert(tx: &mut Conn, run: &Run) -> Result<bool, sqlx::Error> {
+async fn insert(tx: &mut Conn, run: &Run) -> Result<(), sqlx::Error> {
     let sql = "INSERT INTO runs (id, session_id, status, opened_session, started_at, heartbeat_at, finished_at,
                    stale_at, result)
-               VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING";
+               VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
     let query = sqlx::query(sql)
         .bind(run.id.as_str().to_owned())
         .bind(run.session_id.as_str().to_owned())
@@ -241,5 +266,5 @@ async fn insert(tx: &mut Conn, run: &Run) -> Result<bool, sqlx::Error> {
         .bind(run.finished_at.map(|t| t.0))
         .bind(run.stale_at.map(|t| t.0))
         .bind(run.result.clone());
-    Ok(query.execute(tx).await?.rows_affected() == 1)
+    query.execute(tx).await.map(drop)
 }

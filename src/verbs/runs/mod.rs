@@ -76,7 +76,7 @@ pub async fn begin_run(
 /// # Errors
 /// When it has finished, or the store fails.
 pub async fn beat_run(tools: &Tools, run: &Run) -> Result<Run, VerbError> {
-    let beaten = tools.store.beat_run(&run.id, tools.clock.now()).await?;
+    let beaten = tools.store.beat_run(run, tools.clock.now()).await?;
     let row = reread(tools, run).await?;
     if beaten { Ok(row) } else { Err(VerbError::Conflict(format!("run {} has finished ({})", row.id, row.status))) }
 }
@@ -156,7 +156,7 @@ fn how_it_stands(session: &Session) -> String {
 }
 
 async fn reread(tools: &Tools, run: &Run) -> Result<Run, VerbError> {
-    tools.store.find_run(&run.id).await?.ok_or_else(|| VerbError::NoRun(run.id.clone()))
+    tools.store.find_run(&run.session_id, &run.id).await?.ok_or_else(|| VerbError::NoRun(run.id.clone()))
 }
 
 async fn session_of(tools: &Tools, run: &Run) -> Result<Session, VerbError> {

@@ -468,10 +468,44 @@ async fn somebody_elses_run_or_session_is_an_unknown_one() {
     let foreign = as_you("POST", "/v1/runs", json!({"session_id": it.session.id})).await;
     assert_eq!(foreign, as_you("POST", "/v1/runs", json!({"session_id": "unknown"})).await);
     assert_eq!(foreign.0, 404);
-    let taken = as_you("POST", "/v1/runs", json!({"id": "r", "repo": REPO, "engine": "fake"})).await;
-    assert_eq!(taken.0, 409, "and nothing was pushed into it");
-    assert_eq!(it.runner.calls_of(Verb::Start).len(), 1);
-    assert_eq!(it.host.get("/v1/runs/r").await.ok()["status"], "running");
+}
+
+#[tokio::test]
+async fn a_runs_id_is_its_owners_own() {
+    let it = Delegated::new().await;
+    let you = make_token(&it.host.world, "you", "read,use").await;
+    let as_you = async |method: &str, path: &str, body: Value| {
+        it.host.ask(Ask::new(method, path).token(&you).json(&body)).await.ok()
+    };
+    let begun = as_you("POST", "/v1/runs", json!({"id": "r", "repo": REPO, "engine": "fake"})).await;
+    assert_eq!(begun["opened"], true, "as if nobody had a run of that id: {begun}");
+    assert_ne!(begun["session"]["id"], json!(it.session.id));
+    assert_eq!(it.runner.calls_of(Verb::Start).len(), 2);
+    let again = as_you("POST", "/v1/runs", json!({"id": "r", "repo": REPO, "engine": "fake"})).await;
+    assert_eq!(again["run"], begun["run"]);
+
+    let before = it.host.get("/v1/runs/r").await.ok();
+    assert_eq!(before["session_id"], json!(it.session.id), "who sees all means the own one first");
+    it.host.world.clock.advance(MINUTE);
+    as_you("POST", "/v1/runs/r/heartbeat", json!({})).await;
+    assert_eq!(it.host.get("/v1/runs/r").await.ok(), before, "not the other one's heartbeat");
+    let over = as_you("POST", "/v1/runs/r/finish", json!({"status": "failed", "result": "red"})).await;
+    assert_eq!((&over["run"]["status"], &over["session"]["id"]), (&json!("failed"), &begun["session"]["id"]));
+    assert_eq!(it.host.get("/v1/runs/r").await.ok(), before, "nor its end");
+    let listed = as_you("GET", "/v1/runs", json!({})).await;
+    assert_eq!((listed["items"].as_array().unwrap().len(), &listed["items"][0]["status"]), (1, &json!("failed")));
+
+    let (mut pages, mut path) = (Vec::new(), "/v1/runs?limit=1".to_owned());
+    loop {
+        let page = it.host.get(&path).await.ok();
+        pages.extend(page["items"].as_array().unwrap().iter().map(|run| run["session_id"].clone()));
+        let Some(next) = page["next"].as_str() else { break };
+        path = format!("/v1/runs?limit=1&after={next}");
+    }
+    assert!(pages.len() == 2 && pages.contains(&begun["session"]["id"]) && pages.contains(&json!(it.session.id)));
+    let over = it.finish("succeeded").await;
+    assert_eq!(over["session_ended"], true);
+    assert_eq!(as_you("GET", "/v1/runs/r", json!({})).await["result"], "red");
 }
 
 #[tokio::test]
@@ -495,7 +529,7 @@ async fn a_list_of_runs_is_narrowed_and_shows_only_ones_own() {
         (&mine, "?session_id=y", ""),
         (&mine, "?status=failed", "b"),
         (&mine, "?status=running&session_id=s", "a"),
-        (&mine, "?limit=1&after=a", "b"),
+        (&mine, "?limit=1&after=a.s", "b"),
     ] {
         let list = host.ask(Ask::new("GET", &format!("/v1/runs{query}")).token(token)).await.ok();
         let ids: String = list["items"].as_array().unwrap().iter().map(|run| run["id"].as_str().unwrap()).collect();
@@ -523,6 +557,6 @@ async fn begin_heartbeat_and_finish_are_uses_of_kind_run() {
     finish(&host, "r", "succeeded").await.ok();
     used().await;
     assert_eq!(runner.calls_of(Verb::Touch).len(), 3, "runner first");
-    let run = host.world.store().find_run(&id("r")).await.unwrap().unwrap();
+    let run = host.world.store().find_run(&id("s"), &id("r")).await.unwrap().unwrap();
     assert_eq!(run.status, RunStatus::Succeeded);
 }

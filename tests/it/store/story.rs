@@ -202,5 +202,5 @@ async fn forget_it(store: &Store) {
     assert_eq!(store.prune(late, &keep, &protected).await.unwrap().sessions, 0);
     assert_eq!(store.prune(late, &keep, &Protected::default()).await.unwrap().sessions, 1);
     assert!(store.list_sessions(&SessionFilter::default()).await.unwrap().is_empty());
-    assert!(store.find_run(&id("r")).await.unwrap().is_none());
+    assert!(store.find_run(&id("a"), &id("r")).await.unwrap().is_none());
 }

@@ -45,7 +45,7 @@ async fn a_run_is_stale_at_exactly_its_limit_and_its_session_stays() {
     let report = world.sweep().await;
     assert_eq!(report.part(PartName::Runs).reaped, 2, "{report:?}");
     for (run, stale) in &runs {
-        let status = world.store().find_run(&run.id).await.unwrap().unwrap().status;
+        let status = world.store().find_run(&run.session_id, &run.id).await.unwrap().unwrap().status;
         assert_eq!(status == RunStatus::Stale, *stale, "{}", run.id);
     }
     assert!(world.read(&session).await.is_open());
@@ -65,5 +65,5 @@ async fn a_run_that_finished_is_left_as_it_is() {
         timeline::run_finished((&session, &run), RunStatus::Failed, None, &person(&world.tools, "me"), world.now());
     assert!(world.store().finish_run(&run, (RunStatus::Failed, None), world.now(), &entry).await.unwrap());
     assert_eq!(world.sweep().await.part(PartName::Runs).examined, 0);
-    assert_eq!(world.store().find_run(&run.id).await.unwrap().unwrap().status, RunStatus::Failed);
+    assert_eq!(world.store().find_run(&run.session_id, &run.id).await.unwrap().unwrap().status, RunStatus::Failed);
 }
