@@ -95,6 +95,9 @@ pub struct TrackedSession {
     /// Which start of the session the engine belongs to; a foreign runner may not know.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub generation: Option<i64>,
+    /// Under which generation the engine was launched, where that is told: it may be known under a higher one by now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start: Option<i64>,
     /// The engine's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub engine: Option<String>,
@@ -122,12 +125,20 @@ pub struct TrackedSession {
 }
 
 impl TrackedSession {
+    /// Returns under which generation the engine was launched that is known under `generation` now. An earlier one means
+    /// that its environment is still that of then.
+    #[must_use]
+    pub fn launched_under(&self, generation: i64) -> i64 {
+        self.start.map_or(generation, |start| start.min(generation))
+    }
+
     /// Makes the element that a bare id stands for: the engine is there, and nothing else is said.
     #[must_use]
     pub fn bare(session_id: Id) -> Self {
         Self {
             session_id,
             generation: None,
+            start: None,
             engine: None,
             state: EngineState::default(),
             pid: None,

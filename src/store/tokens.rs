@@ -68,18 +68,11 @@ impl Plain for TokenRow {
 }
 
 impl Store {
-    /// Inserts a token. One of a session's engine revokes, in the same transaction, those of the session's earlier starts.
+    /// Inserts a token.
     ///
     /// # Errors
     /// When the store fails, or has that id or hash already.
     pub async fn insert_token(&self, token: &Token) -> Result<(), StoreError> {
-        let mut tx = self.begin().await?;
-        if let Some((session, generation)) = &token.lease {
-            let sql = "UPDATE tokens SET revoked_at = $3
-                       WHERE session_id = $1 AND generation < $2 AND revoked_at IS NULL";
-            let query = sqlx::query(sql).bind(session.as_str()).bind(*generation).bind(token.created_at.0);
-            query.execute(&mut *tx).await.at(self)?;
-        }
         let sql = "INSERT INTO tokens (id, hash, owner_id, scope, created_at, revoked_at, session_id, generation)
                    VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
         let query = sqlx::query(sql)
@@ -91,8 +84,18 @@ impl Store {
             .bind(token.revoked_at.map(|t| t.0))
             .bind(token.lease.as_ref().map(|(session, _)| session.as_str()))
             .bind(token.lease.as_ref().map(|(_, generation)| *generation));
-        query.execute(&mut *tx).await.at(self)?;
-        tx.commit().await.at(self)
+        query.execute(self.writer()).await.at(self).map(drop)
+    }
+
+    /// Revokes the tokens of a session's engines that were made for starts before this one.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn revoke_leases(&self, session: &Id, before: i64, at: UtcMs) -> Result<(), StoreError> {
+        let sql = "UPDATE tokens SET revoked_at = $3
+                   WHERE session_id = $1 AND generation < $2 AND revoked_at IS NULL";
+        let query = sqlx::query(sql).bind(session.as_str()).bind(before).bind(at.0);
+        query.execute(self.writer()).await.at(self).map(drop)
     }
 
     /// Finds the token with that hash, unless it is revoked.

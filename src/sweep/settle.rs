@@ -135,7 +135,9 @@ async fn settle_start(pass: &Pass, session: &Session, report: &mut PartReport) -
     match observed.engine(&session.id) {
         Some(engine) if engine.generation.is_none_or(|own| own == session.generation) => {
             if !pass.request.dry_run && !pass.is_paused().await? {
-                pass.store().mark_active(&session.id, session.generation, pass.clock().now()).await?;
+                let (generation, now) = (session.generation, pass.clock().now());
+                pass.store().mark_active(&session.id, generation, now).await?;
+                pass.store().revoke_leases(&session.id, engine.launched_under(generation), now).await?;
             }
             report.keep(Verdict::Tracked);
         }

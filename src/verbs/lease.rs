@@ -1,4 +1,5 @@
-//! What an engine gets so that it can keep its own session: a token that can do nothing else, and where the API is.
+//! What an engine gets so that it can keep its own session: a token that can do nothing else, and where the API is. It
+//! lapses when the session ends, or has another engine.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +9,8 @@ use crate::token;
 use crate::tools::Tools;
 use crate::verbs::VerbError;
 
-/// Returns the variables for the engine of this start of a session, and lets the tokens of its earlier starts lapse. Only the
-/// hash of the token is kept here; the engine's environment is the one place where the token itself stands.
+/// Returns the variables for the engine of this start of a session. Only the hash of the token is kept here; the engine's
+/// environment is the one place where the token itself stands.
 ///
 /// Nothing where nobody can tell beforehand where the API will be.
 ///

@@ -14,6 +14,7 @@ use crate::time::Ms;
 const KEYS: &[&str] = &[
     "session_id",
     "generation",
+    "start",
     "engine",
     "generating",
     "background_tasks",
@@ -73,6 +74,7 @@ fn session(mut fields: Fields) -> Result<TrackedSession, String> {
     Ok(TrackedSession {
         session_id,
         generation,
+        start: int("start"),
         engine,
         state,
         pid: int("pid"),
@@ -153,7 +155,8 @@ mod tests {
 
     #[test]
     fn what_is_written_reads_back() {
-        let mut session = read(r#"{"session_id":"a","generation":3,"engine":"claude","attached":2}"#).unwrap();
+        let mut session =
+            read(r#"{"session_id":"a","generation":3,"start":2,"engine":"claude","attached":2}"#).unwrap();
         session.state.generating = Told::Unknown;
         session.state.next_wake_in_ms = Some(-4);
         session.state.awaiting_ms = Some(9);

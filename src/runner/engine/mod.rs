@@ -250,6 +250,7 @@ impl Engine {
     pub(crate) fn element(&self, facts: &Facts, now: Ms, stall_after: Ms) -> TrackedSession {
         TrackedSession {
             generation: Some(facts.generation),
+            start: Some(self.start),
             engine: Some(self.engine_name.clone()),
             state: facts.state(now, stall_after),
             pid: facts.process.map(|process| i64::from(process.pid)),

@@ -149,7 +149,10 @@ fn request(session: &Session, args: Vec<String>, env: BTreeMap<String, String>) 
 }
 
 async fn runs(tools: &Tools, session: &Session, engine: Option<&TrackedSession>) -> Result<Session, VerbError> {
-    tools.store.mark_active(&session.id, session.generation, tools.clock.now()).await?;
+    let (generation, now) = (session.generation, tools.clock.now());
+    tools.store.mark_active(&session.id, generation, now).await?;
+    let start = engine.map_or(generation, |engine| engine.launched_under(generation));
+    tools.store.revoke_leases(&session.id, start, now).await?;
     if let Some(id) = engine.and_then(|engine| engine.engine_session_id.as_deref()) {
         tools.store.set_engine_session_id(&session.id, session.generation, id).await?;
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use sexton::entry::EntryKind;
-use sexton::session::{ActivityKind, Session};
+use sexton::session::{ActivityKind, Session, Status};
 use sexton::store::{Keep, Protected};
 use sexton::time::{HOUR, MINUTE};
 use sexton::token;
@@ -10,7 +10,7 @@ use sexton::token;
 use crate::api::secrets::Log;
 use crate::api::{Answer, Ask, Host, ME, make_token};
 use crate::support::fake_runner::{FakeRunner, Verb};
-use crate::support::world::World;
+use crate::support::world::{World, silent};
 
 async fn lease(world: &World, session: &Session) -> String {
     let (row, secret) = token::create_lease(session, world.now()).unwrap();
@@ -111,11 +111,43 @@ async fn a_new_start_ends_the_token_of_the_one_before_and_not_the_other_way_roun
     let body = json!({"for": "1h", "because": "x"});
     assert_eq!(keep(&host, &first, body.clone()).await.status, 200, "asking twice for one start ends nothing");
     let next = lease(&host.world, &Session { generation: 2, ..session.clone() }).await;
+    assert_eq!(keep(&host, &first, body.clone()).await.status, 200, "nobody knows yet whether there is another engine");
+    host.world.store().revoke_leases(&session.id, 2, host.world.now()).await.unwrap();
     for old in [&first, &again] {
         assert_eq!(keep(&host, old, body.clone()).await.error(), (401, "unauthorised".to_owned()));
     }
     lease(&host.world, &session).await;
     assert_eq!(keep(&host, &next, body).await.status, 200, "a late start of before ends nothing");
+}
+
+/// What stands in its environment cannot be changed, and it must be able to keep its session for as long as it lives.
+#[tokio::test]
+async fn an_engine_that_is_taken_over_by_a_later_start_goes_on_with_its_token() {
+    for (start, status) in [(1, 200), (2, 401)] {
+        let host = Host::new().await;
+        let runner = host.world.runner().await;
+        let again = |row: &mut Session| (row.status, row.generation) = (Status::Starting, 2);
+        let session = host.world.session("s", HOUR, again).await;
+        let first = lease(&host.world, &Session { generation: 1, ..session.clone() }).await;
+        runner.hold_engine(&session.id, 2, silent(MINUTE));
+        runner.script().engines.get_mut(&session.id).unwrap().start = start;
+        host.world.sweep().await;
+        assert_eq!(host.world.read(&session).await.status, Status::Active);
+        let answer = keep(&host, &first, json!({"for": "1h", "because": "x"})).await;
+        assert_eq!(answer.status, status, "launched under {start}");
+    }
+}
+
+#[tokio::test]
+async fn a_session_that_is_attached_again_has_another_engine_with_another_token() {
+    let (host, runner, session, first) = scene().await;
+    runner.script().engines.remove(&session.id).unwrap();
+    let wish = json!({"repo": session.repo, "engine": session.engine});
+    assert_eq!(host.post("/v1/sessions", wish).await.ok()["session"]["generation"], 2);
+    let token = runner.wait_for(Verb::Start, 1).await.body["env"]["SEXTON_TOKEN"].as_str().unwrap().to_owned();
+    let body = json!({"for": "1h", "because": "x"});
+    assert_eq!(keep(&host, &first, body.clone()).await.error(), (401, "unauthorised".to_owned()));
+    assert_eq!(keep(&host, &token, body).await.status, 200);
 }
 
 #[tokio::test]

@@ -89,7 +89,8 @@ async fn an_engine_that_is_adopted_keeps_its_cursors_over_a_kill_of_the_runner_a
     let mut second = start("s1", ECHO);
     second["generation"] = json!(2);
     let adopted = daemon.tell("start", &second).await;
-    assert_eq!((adopted.0, &adopted.1["session"]["generation"]), (200, &json!(2)), "{}", adopted.1);
+    let told = (&adopted.1["session"]["generation"], &adopted.1["session"]["start"]);
+    assert_eq!((adopted.0, told), (200, (&json!(2), &json!(1))), "{}", adopted.1);
     say(&daemon, "two").await;
     is_line(stream.next().await, "two", 8);
 

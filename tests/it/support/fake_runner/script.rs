@@ -139,6 +139,8 @@ pub(crate) enum Guard {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FakeEngine {
     pub(crate) generation: i64,
+    /// The generation under which it was launched.
+    pub(crate) start: i64,
     /// Its state at `since`.
     state: EngineState,
     since: Ms,
@@ -157,6 +159,7 @@ impl FakeEngine {
     pub(super) fn new(generation: i64, state: EngineState, awake: Ms) -> Self {
         Self {
             generation,
+            start: generation,
             state,
             since: awake,
             messages: Vec::new(),

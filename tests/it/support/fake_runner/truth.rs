@@ -317,6 +317,7 @@ impl Script {
 fn tracked(session_id: &Id, engine: &FakeEngine, awake: Ms) -> TrackedSession {
     TrackedSession {
         generation: Some(engine.generation),
+        start: Some(engine.start),
         state: engine.state_at(awake),
         engine_session_id: engine.conversation.clone(),
         ..TrackedSession::bare(session_id.clone())
