@@ -123,11 +123,17 @@ fn mine(api: &Api, caller: &Caller, session: Option<Session>) -> Result<Session,
     session.filter(|session| caller.may_see(api, session)).ok_or_else(ApiError::not_found)
 }
 
-/// Finds the session of the run that a caller names: of its own ones, or for who sees all of anybody's.
-pub(super) async fn session_of_run(api: &Api, caller: &Caller, run: &Id) -> Result<Option<Session>, ApiError> {
+/// Finds the session of the run that a caller names: of its own ones, or for who sees all of anybody's. Of a run that several
+/// others have it is nobody's, since a result must not reach another owner than the one that is meant.
+async fn session_of_run(api: &Api, caller: &Caller, run: &Id) -> Result<Option<Session>, ApiError> {
     let (owner, others_too) = (caller.owner.as_str(), caller.sees_all());
     let by = RunNamer { owner, ownerless_too: owner == api.owner, others_too };
-    Ok(api.tools().store.find_session_of_run(run, by).await?)
+    let mut found = api.tools().store.find_sessions_of_run(run, by).await?;
+    if found.len() > 1 {
+        let message = format!("several owners have a run {run}; use a token of the one that is meant");
+        return Err(ApiError::new(ErrorCode::Conflict, message));
+    }
+    Ok(found.pop())
 }
 
 /// Finds the session of an engine's own id, asking the runners where the store does not know it yet.

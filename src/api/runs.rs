@@ -11,12 +11,12 @@ use crate::api::access::Caller;
 use crate::api::activity;
 use crate::api::body::{Body, Nothing, Query};
 use crate::api::error::{ApiError, ErrorCode};
-use crate::api::owned::{Owned, OwnedRun, session_of_run};
+use crate::api::owned::{Owned, OwnedRun};
 use crate::api::page::{self, Page};
 use crate::api::sessions;
 use crate::api::state::{Api, Shared};
 use crate::session::{ActivityKind, Id, Run, RunStatus, Session, Status};
-use crate::store::RunFilter;
+use crate::store::{RunFilter, RunNamer};
 use crate::verbs::{self, Finished, Report, StartWish, person};
 
 /// Where a run is to begin: in a session, or in a repo where one is ensured.
@@ -91,10 +91,7 @@ pub(super) async fn begin(
     let place = Place::of(wish)?;
     // First of all: asking again must neither open a session nor use one.
     if let Some(id) = &id
-        && let Some(session) = session_of_run(&api, &caller, id).await?
-        && caller.may_see(&api, &session)
-        && session.owner_id.as_deref().unwrap_or(&api.owner) == caller.owner
-        && let Some(run) = api.tools().store.find_run(&session.id, id).await?
+        && let Some((run, session)) = before(&api, &caller, (id, &place)).await?
     {
         return begun_before(run, session, &place).map(Json);
     }
@@ -104,6 +101,25 @@ pub(super) async fn begin(
     let run = verbs::begin_run(api.tools(), (&session, opened), id, &actor).await?;
     let session = reread(&api, &session).await?;
     Ok(Json(Begun { opened: run.opened_session, run, session }))
+}
+
+/// Finds the run of an id that the caller has begun before: in the session that is named, whoever's that is, or in any of the
+/// caller's own.
+async fn before(api: &Api, caller: &Caller, (id, place): (&Id, &Place)) -> Result<Option<(Run, Session)>, ApiError> {
+    let store = &api.tools().store;
+    let named = match place {
+        Place::Session(session) => store.find_session(session).await?,
+        Place::Repo { .. } => None,
+    };
+    if let Some(session) = named.filter(|session| caller.may_see(api, session))
+        && let Some(run) = store.find_run(&session.id, id).await?
+    {
+        return Ok(Some((run, session)));
+    }
+    let (owner, ownerless_too) = (caller.owner.as_str(), caller.owner == api.owner);
+    let by = RunNamer { owner, ownerless_too, others_too: false };
+    let Some(session) = store.find_sessions_of_run(id, by).await?.pop() else { return Ok(None) };
+    Ok(store.find_run(&session.id, id).await?.map(|run| (run, session)))
 }
 
 /// Answers who begins a run that there is: the same, if it is theirs and in the place that they mean.

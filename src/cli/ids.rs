@@ -1,7 +1,8 @@
 //! Ids of sessions as people write and read them: whole, or by a beginning that only one session has.
 //!
-//! No command takes a beginning for a session when another one, open or ended, begins alike. Programs read and write whole
-//! ids.
+//! No command takes a beginning for a session when another one, open or ended, begins alike. Only an id that Sexton made can
+//! be meant by a beginning: all of those have one length, so that a whole one is never the beginning of another, not even
+//! when its session is long gone. Ids that were imported are written whole. So are all that programs read and write.
 
 use std::io::{IsTerminal, stdout};
 
@@ -21,17 +22,21 @@ const SHOWN: usize = 12;
 /// How many sessions are named when a beginning fits several.
 const NAMED: usize = 5;
 
-/// Returns the whole id of the session that is meant: the one of exactly this id, else the only one whose id begins with
-/// it. What fits none is returned as it is, for the command to say that there is no such session.
+/// How long an id is that Sexton made.
+const MADE: usize = 32;
+
+/// Returns the whole id of the session that is meant: the one of exactly this id, else the only one whose id Sexton made
+/// and which begins with it. What fits none is returned as it is, for the command to say that there is no such session.
 ///
 /// # Errors
 /// When it is the beginning of several ids, or too short to be taken for one; when the store fails.
 pub(crate) async fn whole(tools: &Tools, wish: &Id) -> Result<Id, VerbError> {
-    if tools.store.find_session(wish).await?.is_some() {
+    if !is_made_of_digits(wish) || wish.as_str().len() >= MADE || tools.store.find_session(wish).await?.is_some() {
         return Ok(wish.clone());
     }
     let limit = u32::try_from(NAMED + 1).unwrap_or(u32::MAX);
-    let mut found = tools.store.list_sessions_beginning(wish, limit).await?;
+    let mut found = tools.store.list_sessions_beginning(wish, MADE, limit).await?;
+    found.retain(|session| is_made(&session.id));
     if found.is_empty() {
         return Ok(wish.clone());
     }
@@ -43,6 +48,15 @@ pub(crate) async fn whole(tools: &Tools, wish: &Id) -> Result<Id, VerbError> {
         (Some(only), []) => Ok(only.id),
         (last, others) => Err(VerbError::Invalid(several(wish, others.iter().chain(last.as_ref())))),
     }
+}
+
+/// Returns whether Sexton made it; another system may have made one that looks the same.
+fn is_made(id: &Id) -> bool {
+    id.as_str().len() == MADE && is_made_of_digits(id)
+}
+
+fn is_made_of_digits(id: &Id) -> bool {
+    id.as_str().bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 fn several<'a>(wish: &Id, found: impl Iterator<Item = &'a Session>) -> String {
@@ -76,9 +90,9 @@ impl Width {
         Self(all.iter().map(distinct).max().unwrap_or(SHOWN).max(SHOWN))
     }
 
-    /// Returns what is shown of an id.
+    /// Returns what is shown of an id, which stands for its session: all of it, where no beginning does.
     pub(crate) fn show(self, id: &Id) -> &str {
-        id.as_str().get(..self.0).unwrap_or(id.as_str())
+        id.as_str().get(..self.0).filter(|_| is_made(id)).unwrap_or(id.as_str())
     }
 }
 
@@ -107,6 +121,11 @@ mod tests {
         assert_eq!(shown(&[neighbours(a, None, Some("02"))]), ["01a22b0d6f48"]);
         assert_eq!(shown(&[neighbours(b, Some(a), None)]), ["01a22b0d6f4874"], "both were made in one millisecond");
         assert_eq!(shown(&[neighbours("fresh", None, Some("fresher"))]), ["fresh"], "whole, which is exact");
+        assert_eq!(
+            shown(&[neighbours("build-of-friday", None, None)]),
+            ["build-of-friday"],
+            "no beginning stands for it"
+        );
         assert_eq!(shown(&[]), [""; 0]);
     }
 }

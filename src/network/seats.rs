@@ -53,11 +53,10 @@ impl Idle {
         self.since().order.remove(&place);
     }
 
-    /// Tells the one that has been so for longest to go.
-    fn dismiss(&self) {
-        if let Some((_, go)) = self.since().order.pop_first() {
-            go.cancel();
-        }
+    /// Tells the one that has been so for longest to go; false when there is none.
+    fn dismiss(&self) -> bool {
+        let oldest = self.since().order.pop_first();
+        oldest.map(|(_, go)| go.cancel()).is_some()
     }
 }
 
@@ -68,20 +67,22 @@ impl Seats {
 
     /// Waits for a place; where none is free, one without a request has to go. `go` tells the new one to do so.
     pub(super) async fn take(&self, go: CancellationToken) -> Seat {
+        let mut dismissed = false;
         let permit = loop {
             if let Ok(permit) = Arc::clone(&self.free).try_acquire_owned() {
                 break permit;
             }
-            self.idle.dismiss();
+            dismissed = dismissed || self.idle.dismiss();
             tokio::select! {
                 Ok(permit) = Arc::clone(&self.free).acquire_owned() => break permit,
-                () = self.idle.more.notified() => {}
+                // One goes for one that comes.
+                () = self.idle.more.notified(), if !dismissed => {}
                 () = sleep(LONG) => tracing::warn!("clients wait: all connections that there may be have a request in work"),
             }
         };
         let idle = Arc::clone(&self.idle);
         let place = Mutex::new(idle.enter(&go));
-        Seat { _permit: permit, idle, place, go, asked: AtomicBool::new(false) }
+        Seat { _permit: permit, idle, place, go, asked: AtomicBool::new(false), busy: AtomicBool::new(false) }
     }
 }
 
@@ -93,6 +94,8 @@ pub(super) struct Seat {
     place: Mutex<u64>,
     go: CancellationToken,
     asked: AtomicBool,
+    /// A request is in work.
+    busy: AtomicBool,
 }
 
 impl Seat {
@@ -106,9 +109,15 @@ impl Seat {
         self.asked.load(Ordering::Relaxed)
     }
 
+    /// Returns whether a request is in work.
+    pub(super) fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::Relaxed)
+    }
+
     /// Notes that a request is in work, until what is returned is dropped.
     pub(super) fn busy(self: &Arc<Self>) -> Busy {
         self.asked.store(true, Ordering::Relaxed);
+        self.busy.store(true, Ordering::Relaxed);
         self.idle.leave(*self.place());
         Busy(Arc::clone(self))
     }
@@ -129,7 +138,32 @@ pub(super) struct Busy(Arc<Seat>);
 
 impl Drop for Busy {
     fn drop(&mut self) {
+        self.0.busy.store(false, Ordering::Relaxed);
         let mut place = self.0.place();
         *place = self.0.idle.enter(&self.0.go);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use futures_util::poll;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn one_goes_for_one_that_comes() {
+        let seats = Seats::new(2);
+        let (first, second) = (CancellationToken::new(), CancellationToken::new());
+        let held = (seats.take(first.clone()).await, seats.take(second.clone()).await);
+        let mut third = pin!(seats.take(CancellationToken::new()));
+        for _ in 0..3 {
+            assert!(poll!(third.as_mut()).is_pending());
+        }
+        assert_eq!((first.is_cancelled(), second.is_cancelled()), (true, false));
+        drop(held.0);
+        assert!(poll!(third.as_mut()).is_ready());
+        assert!(!second.is_cancelled());
     }
 }

@@ -19,7 +19,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use rustix::process::{Resource, getrlimit};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -30,6 +30,9 @@ use crate::network::seats::{Seat, Seats};
 
 /// How long a client may take to shake hands.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(5);
+
+/// How long a client that has to go may take, at the least, to take what it was answered before.
+const LAST_ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 /// What a client may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,6 +84,19 @@ pub async fn serve(mut listener: Listener, router: Router, limits: ServeLimits, 
     open.wait().await;
 }
 
+/// Returns once a connection has been without a request in work for a while: its last answer was handed over, and the client
+/// may not take it.
+async fn takes_nothing(seat: &Seat) {
+    let mut idle = false;
+    loop {
+        sleep(LAST_ANSWER_WITHIN).await;
+        if idle && !seat.is_busy() {
+            return;
+        }
+        idle = !seat.is_busy();
+    }
+}
+
 /// One connection.
 struct Client {
     from: SocketAddr,
@@ -120,12 +136,16 @@ impl Client {
         let served = tokio::select! {
             served = connection.as_mut() => served,
             // Nobody waits for an answer where nothing was asked.
-            () = seat.told_to_go() => if seat.was_asked() {
+            () = seat.told_to_go() => {
+                if !seat.was_asked() {
+                    return;
+                }
                 connection.as_mut().graceful_shutdown();
-                connection.await
-            } else {
-                return;
-            },
+                tokio::select! {
+                    served = connection => served,
+                    () = takes_nothing(&seat) => return,
+                }
+            }
         };
         if let Err(error) = served {
             tracing::debug!(%from, %error, "a connection ended early");

@@ -21,16 +21,26 @@ pub struct Neighbours {
 }
 
 impl Store {
-    /// Lists the sessions, open or ended, whose ids begin with this, in the order of their ids: `limit` at most.
+    /// Lists the sessions, open or ended, whose ids have this length and begin with this, in the order of their ids: `limit`
+    /// at most.
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn list_sessions_beginning(&self, beginning: &Id, limit: u32) -> Result<Vec<Session>, StoreError> {
-        let sql =
-            concat!("SELECT ", session_columns!(), " FROM sessions WHERE id >= $1 AND id < $2 ORDER BY id LIMIT $3");
+    pub async fn list_sessions_beginning(
+        &self,
+        beginning: &Id,
+        length: usize,
+        limit: u32,
+    ) -> Result<Vec<Session>, StoreError> {
+        let sql = concat!(
+            "SELECT ",
+            session_columns!(),
+            " FROM sessions WHERE id >= $1 AND id < $2 AND length(id) = $3 ORDER BY id LIMIT $4"
+        );
         let query = sqlx::query_as::<_, SessionRow>(sql)
             .bind(beginning.as_str())
             .bind(format!("{beginning}{BEHIND_ALL}"))
+            .bind(i64::try_from(length).unwrap_or(i64::MAX))
             .bind(i64::from(limit));
         self.read_all(query.fetch_all(self.reader()).await)
     }

@@ -39,7 +39,7 @@ pub struct RunNamer<'a> {
     pub owner: &'a str,
     /// Those in sessions without an owner too.
     pub ownerless_too: bool,
-    /// Where there is none of theirs, anybody's.
+    /// Where there is none of theirs, everybody's.
     pub others_too: bool,
 }
 
@@ -106,24 +106,30 @@ impl Store {
         self.read_one(query.fetch_optional(self.reader()).await)
     }
 
-    /// Finds the session of a run as somebody names it, in one question whether there is such a run or not.
+    /// Finds the session of a run as somebody names it, in one question whether there is such a run or not: theirs, else all
+    /// others' that are meant, two at the most.
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn find_session_of_run(&self, id: &Id, by: RunNamer<'_>) -> Result<Option<Session>, StoreError> {
+    pub async fn find_sessions_of_run(&self, id: &Id, by: RunNamer<'_>) -> Result<Vec<Session>, StoreError> {
         let sql = concat!(
             "SELECT ",
             session_columns!(),
             " FROM sessions WHERE id IN (SELECT session_id FROM runs WHERE runs.id = $1) \
              AND ($4 OR owner_id = $2 OR ($3 AND owner_id IS NULL)) \
-             ORDER BY COALESCE(owner_id = $2, $3) DESC, started_at DESC, id LIMIT 1"
+             ORDER BY COALESCE(owner_id = $2, $3) DESC, owner_id IS NULL, id LIMIT 2"
         );
         let query = sqlx::query_as::<_, SessionRow>(sql)
             .bind(id.as_str())
             .bind(by.owner.to_owned())
             .bind(by.ownerless_too)
             .bind(by.others_too);
-        self.read_one(query.fetch_optional(self.reader()).await)
+        let mut found = self.read_all(query.fetch_all(self.reader()).await)?;
+        let is_theirs = |session: &Session| session.owner_id.as_deref().map_or(by.ownerless_too, |it| it == by.owner);
+        if found.first().is_some_and(is_theirs) {
+            found.truncate(1);
+        }
+        Ok(found)
     }
 
     /// Lists the runs of a session with what they reported, oldest first.

@@ -29,7 +29,7 @@ const TRIES: usize = 2;
 ///
 /// An engine is stopped only when all of this is true: the run opened the session and did not fail; no other run goes on
 /// in it, fell silent or failed in it; nobody drives it or asked to keep it; nothing that is certainly somebody else's use is newer
-/// than the run's last sign of life, by the row as read after the runner's answer; an engine that does not tell its turns was
+/// than the run's begin, by the row as read after the runner's answer; an engine that does not tell its turns was
 /// unused and said nothing for a minute at least; that runner checks conditions itself, and finds, under its own lock,
 /// this very start of the session doing nothing, awaiting nothing, and unused since that answer and for a second at least. The row is closed
 /// only on the runner's word that the engine is gone.

@@ -471,6 +471,40 @@ async fn somebody_elses_run_or_session_is_an_unknown_one() {
 }
 
 #[tokio::test]
+async fn who_sees_all_and_names_a_run_of_several_others_is_refused() {
+    let it = Delegated::new().await;
+    let (you, ops) =
+        (make_token(&it.host.world, "you", "read,use").await, make_token(&it.host.world, "ops", "admin").await);
+    let wish = json!({"id": "r", "repo": REPO, "engine": "fake"});
+    let ask = async |token: &str, method: &str, path: &str, body: &Value| {
+        it.host.ask(Ask::new(method, path).token(token).json(body)).await
+    };
+    assert_eq!(ask(&ops, "GET", "/v1/runs/r", &json!({})).await.ok()["status"], "running", "one has it");
+    ask(&you, "POST", "/v1/runs", &wish).await.ok();
+    let end = json!({"status": "succeeded", "result": "for one alone"});
+    for (method, path) in [("GET", "/v1/runs/r"), ("POST", "/v1/runs/r/heartbeat"), ("POST", "/v1/runs/r/finish")] {
+        let body = if path.ends_with("finish") { end.clone() } else { json!({}) };
+        assert_eq!(ask(&ops, method, path, &body).await.error(), (409, "conflict".to_owned()), "{path}");
+    }
+    assert_eq!(ask(&you, "GET", "/v1/runs/r", &json!({})).await.ok()["status"], "running");
+}
+
+#[tokio::test]
+async fn beginning_again_in_somebody_elses_session_uses_nothing() {
+    let it = Delegated::new().await;
+    let ops = make_token(&it.host.world, "ops", "admin").await;
+    let wish = json!({"id": "theirs", "session_id": it.session.id});
+    let begin = async || it.host.ask(Ask::new("POST", "/v1/runs").token(&ops).json(&wish)).await.ok();
+    let begun = begin().await;
+    it.host.worker.recorder.flush().await;
+    it.host.world.clock.advance(10 * MINUTE);
+    let before = it.host.world.read(&it.session).await;
+    assert_eq!(begin().await["run"], begun["run"]);
+    it.host.worker.recorder.flush().await;
+    assert_eq!(it.host.world.read(&it.session).await, before);
+}
+
+#[tokio::test]
 async fn a_runs_id_is_its_owners_own() {
     let it = Delegated::new().await;
     let you = make_token(&it.host.world, "you", "read,use").await;

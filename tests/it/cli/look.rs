@@ -127,15 +127,20 @@ fn a_dry_run_counts_each_session_once() {
     assert!(told.starts_with("Dry run: looked at 1 session, would end 1, keep 0, in "), "{told}");
 }
 
-/// Sessions that begin alike, and one that ended and begins as others do not.
+const ONE: &str = "01a2aaaa0000000000000000000000e1";
+const TWO: &str = "01a2bbbb0000000000000000000000e2";
+const OVER: &str = "0fe0cccc0000000000000000000000e3";
+
+/// Sessions that begin alike, one that ended and begins as others do not, and two that another system named.
 fn alike() -> House {
     let house = House::new();
     let ended = json!({"status": "ended", "ended_at": 1_700_000_000_000_i64, "end_reason": "exited"});
     let lines = [
-        import_line("work-one", 0, &json!({})),
-        import_line("work-two", 0, &json!({})),
-        import_line("work", 0, &json!({"repo": "/src/work"})),
-        import_line("over-and-out", 0, &ended),
+        import_line(ONE, 0, &json!({"repo": "/src/one"})),
+        import_line(TWO, 0, &json!({"repo": "/src/two"})),
+        import_line("01a2", 0, &json!({"repo": "/src/work"})),
+        import_line("build-12", 0, &json!({})),
+        import_line(OVER, 0, &ended),
     ];
     let file = house.write("sessions.jsonl", lines.join("\n"));
     house.done(&["sessions", "import", text(&file)]);
@@ -145,47 +150,61 @@ fn alike() -> House {
 #[test]
 fn the_beginning_of_an_id_stands_for_the_only_session_that_has_it() {
     let house = alike();
-    assert_eq!(house.json(&["explain", "work-o", "--json"])["session"]["id"], "work-one");
-    assert_eq!(house.json(&["explain", "work", "--json"])["session"]["id"], "work", "an exact id goes first");
-    assert_eq!(house.json(&["explain", "over", "--json"])["session"]["id"], "over-and-out");
-    assert!(house.done(&["keep", "work-t", "--for", "1h", "--because", "x"]).starts_with("Session work-two is kept"));
-    assert_eq!(house.json(&["timeline", "work-t", "--json"])["items"][0]["session_id"], "work-two");
-    assert!(house.refused(&["explain", "over-and-out-"]).contains("there is no session over-and-out-"));
+    assert_eq!(house.json(&["explain", "01a2a", "--json"])["session"]["id"], ONE);
+    assert_eq!(house.json(&["explain", "01a2", "--json"])["session"]["id"], "01a2", "an exact id goes first");
+    assert_eq!(house.json(&["explain", "0fe0", "--json"])["session"]["id"], OVER);
+    let kept = house.done(&["keep", "01a2b", "--for", "1h", "--because", "x"]);
+    assert!(kept.starts_with(&format!("Session {TWO} is kept")), "{kept}");
+    assert_eq!(house.json(&["timeline", "01a2b", "--json"])["items"][0]["session_id"], TWO);
+    assert!(house.refused(&["explain", "0fe0d"]).contains("there is no session 0fe0d"));
+}
+
+/// `build-1` may have been a session once, and is not `build-12`.
+#[test]
+fn the_beginning_of_an_id_that_another_system_made_stands_for_nothing() {
+    let house = alike();
+    for args in [&["end", "build-1"][..], &["send", "build-1", "x"], &["explain", "build-1"]] {
+        assert!(house.refused(args).contains("there is no session build-1"), "{args:?}");
+    }
+    assert_eq!(house.json(&["explain", "build-12", "--json"])["session"]["status"], "active");
 }
 
 #[test]
 fn the_beginning_of_several_ids_is_none_of_them() {
-    let house = alike();
+    let house = House::new();
+    let lines = [(ONE, "/src/one"), (TWO, "/src/two")].map(|(id, repo)| import_line(id, 0, &json!({"repo": repo})));
+    let file = house.write("sessions.jsonl", lines.join("\n"));
+    house.done(&["sessions", "import", text(&file)]);
     for args in [
-        &["end", "work-"][..],
-        &["send", "work-", "x"],
-        &["attach", "work-"],
-        &["explain", "work-"],
-        &["timeline", "work-"],
-        &["runs", "work-"],
-        &["keep", "work-", "--for", "1h", "--because", "x"],
+        &["end", "01a2"][..],
+        &["send", "01a2", "x"],
+        &["attach", "01a2"],
+        &["explain", "01a2"],
+        &["timeline", "01a2"],
+        &["runs", "01a2"],
+        &["keep", "01a2", "--for", "1h", "--because", "x"],
     ] {
         let why = house.refused(args);
-        assert!(why.contains("work-one (active in /src/work-one), work-two (active in /src/work-two)"), "{why}");
+        assert!(why.contains(&format!("{ONE} (active in /src/one), {TWO} (active in /src/two)")), "{why}");
     }
-    let why = house.refused(&["end", "ove"]);
-    assert_eq!(why, "ove is too short for a session: write its id, or at least the first 4 of it");
+    let why = house.refused(&["end", "01a"]);
+    assert_eq!(why, "01a is too short for a session: write its id, or at least the first 4 of it");
     let open = house.json(&["sessions", "--json"]);
-    assert_eq!(ids(&open), ["work", "work-one", "work-two"], "nothing was ended");
+    assert_eq!(ids(&open), [ONE, TWO], "nothing was ended");
 }
 
 #[test]
 fn whatever_is_asked_of_a_session_that_has_ended_is_not_done_and_says_why() {
     let house = alike();
     for args in [
-        &["end", "over"][..],
-        &["send", "over", "x"],
-        &["attach", "over"],
-        &["keep", "over", "--for", "1h", "--because", "x"],
+        &["end", "0fe0"][..],
+        &["send", "0fe0", "x"],
+        &["attach", "0fe0"],
+        &["keep", "0fe0", "--for", "1h", "--because", "x"],
     ] {
         let said = house.call(args);
         assert_eq!((said.code, said.err.lines().count()), (1, 1), "{args:?}: {said:?}");
-        assert!(said.err.contains("has ended (exited)") && said.err.contains("over-and-out"), "{args:?}: {said:?}");
+        assert!(said.err.contains("has ended (exited)") && said.err.contains(OVER), "{args:?}: {said:?}");
     }
 }
 
@@ -193,7 +212,7 @@ fn whatever_is_asked_of_a_session_that_has_ended_is_not_done_and_says_why() {
 async fn runs_are_listed_newest_first_and_those_of_one_session_with_their_results() {
     let house = alike();
     let store = Store::open(&format!("sqlite://{}", text(&house.path("state/sexton/sexton.db")))).await.unwrap();
-    for (name, session, at) in [("first", "work-one", 1_000), ("then", "work-two", 2_000)] {
+    for (name, session, at) in [("first", ONE, 1_000), ("then", TWO, 2_000)] {
         let run = Run {
             id: name.parse().unwrap(),
             session_id: session.parse().unwrap(),
@@ -210,8 +229,8 @@ async fn runs_are_listed_newest_first_and_those_of_one_session_with_their_result
     assert_eq!(ids(&house.json(&["runs", "--json"])), ["then", "first"]);
     assert_eq!(ids(&house.json(&["runs", "--limit", "1", "--json"])), ["then"]);
     let told = house.done(&["runs"]);
-    assert!(told.contains("1 min 30 s") && told.contains("work-two") && !told.contains("all green"), "{told}");
-    let told = house.done(&["runs", "work-o"]);
+    assert!(told.contains("1 min 30 s") && told.contains(TWO) && !told.contains("all green"), "{told}");
+    let told = house.done(&["runs", "01a2a"]);
     assert!(told.contains("all green") && told.contains("first") && !told.contains("then"), "{told}");
 }
 
@@ -219,7 +238,7 @@ async fn runs_are_listed_newest_first_and_those_of_one_session_with_their_result
 fn runs_are_none_before_a_host_begins_one() {
     let house = alike();
     assert!(house.done(&["runs"]).starts_with("There are no runs"));
-    assert_eq!(house.json(&["runs", "work-one", "--json"]), json!({"items": [], "next": null}));
+    assert_eq!(house.json(&["runs", ONE, "--json"]), json!({"items": [], "next": null}));
     assert!(house.refused(&["runs", "nobody"]).contains("there is no session nobody"));
 }
 

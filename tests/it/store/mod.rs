@@ -43,12 +43,12 @@ async fn ids_are_found_by_their_beginning_and_by_their_neighbours() {
     for name in ["ab", "abc", "abz", "b_1", "b-1"] {
         insert(&store, &session(name)).await;
     }
-    for (beginning, found) in [("ab", vec!["ab", "abc", "abz"]), ("b_", vec!["b_1"]), ("B", vec![]), ("abz0", vec![])] {
-        let sessions = store.list_sessions_beginning(&id(beginning), 9).await.unwrap();
+    for (beginning, found) in [("ab", vec!["abc", "abz"]), ("b_", vec!["b_1"]), ("B", vec![]), ("abz0", vec![])] {
+        let sessions = store.list_sessions_beginning(&id(beginning), 3, 9).await.unwrap();
         let ids: Vec<&str> = sessions.iter().map(|session| session.id.as_str()).collect();
         assert_eq!(ids, found, "{beginning}");
     }
-    assert_eq!(store.list_sessions_beginning(&id("ab"), 2).await.unwrap().len(), 2);
+    assert_eq!(store.list_sessions_beginning(&id("ab"), 3, 1).await.unwrap().len(), 1);
     let found = store.find_neighbours(&[id("ab"), id("b_1")]).await.unwrap();
     let sides: Vec<_> = found.iter().map(|one| (one.before.as_deref(), one.behind.as_deref())).collect();
     assert_eq!(sides, [(None, Some("abc")), (Some("b-1"), None)]);
