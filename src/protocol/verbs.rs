@@ -70,11 +70,14 @@ pub struct StartRequest {
     /// The engine's own id of a conversation to resume.
     #[serde(default)]
     pub engine_session_id: Option<String>,
+    /// A fresh conversation is no use: an engine that cannot take that one up is not started.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub must_resume: bool,
 }
 
 impl fmt::Debug for StartRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { session_id, generation, engine, cwd, args, env, owner_id, engine_session_id } = self;
+        let Self { session_id, generation, engine, cwd, args, env, owner_id, engine_session_id, must_resume } = self;
         f.debug_struct("StartRequest")
             .field("session_id", session_id)
             .field("generation", generation)
@@ -84,6 +87,7 @@ impl fmt::Debug for StartRequest {
             .field("env", &env.keys())
             .field("owner_id", owner_id)
             .field("engine_session_id", engine_session_id)
+            .field("must_resume", must_resume)
             .finish()
     }
 }

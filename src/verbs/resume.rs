@@ -8,7 +8,7 @@ use crate::store::{Begun, Reopened};
 use crate::timeline::{self, Actor};
 use crate::tools::Tools;
 use crate::verbs::ending::ending;
-use crate::verbs::ensure::{Settled, closed, has_moved_on, launch_or_close, reattach, settled};
+use crate::verbs::ensure::{Conversation, Settled, closed, has_moved_on, launch_or_close, reattach, settled};
 use crate::verbs::send::{Message, NotTaken, Sent, deliver, sent};
 use crate::verbs::{VerbError, close_if_ended, runner_of};
 
@@ -112,7 +112,7 @@ async fn attach(tools: &Tools, open: &Session, actor: &Actor) -> Result<Option<S
         Heard::Generation if has_moved_on(tools, open).await? => Ok(None),
         // Nobody writes to an engine of another start: who tries is told so.
         Heard::Generation => Ok(Some(open.clone())),
-        Heard::NotTracked if may_resume(open) => reattach(tools, open, actor).await,
+        Heard::NotTracked if may_resume(open) => reattach(tools, open, Conversation::Needed, actor).await,
         Heard::NotTracked => Err(no_conversation(open)),
         Heard::Ended(reason) => {
             closed(tools, open, reason).await?;
@@ -135,7 +135,7 @@ async fn start_again(tools: &Tools, ended: &Session, actor: &Actor) -> Result<Op
     }
     let entry = timeline::resumed(ended, actor, tools.clock.now());
     match tools.store.begin_and_tell(ended, &ended.runner_id, &entry).await? {
-        Begun::Done(row) => Ok(Some(launch_or_close(tools, &row, actor).await?)),
+        Begun::Done(row) => Ok(Some(launch_or_close(tools, &row, Conversation::Needed, actor).await?)),
         Begun::Taken(open) => Err(taken(ended, &open)),
         Begun::LostRace => Ok(None),
     }

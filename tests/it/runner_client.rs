@@ -290,6 +290,7 @@ async fn touch_message_and_start_say_what_became_of_the_session() {
         env: std::collections::BTreeMap::new(),
         owner_id: None,
         engine_session_id: None,
+        must_resume: false,
     };
     assert_eq!(client.start(&target, &start(3)).await, Ok(SessionReply::Generation { highest: Some(3) }));
     assert!(matches!(client.start(&target, &start(4)).await, Ok(SessionReply::Done(Some(_)))));

@@ -76,6 +76,11 @@ impl Adapter for Lines {
         Interrupt::Signal
     }
 
+    /// By its `resume` command, and by nothing else.
+    fn takes_up(&self, spec: &EngineSpec) -> bool {
+        !spec.resume.is_empty()
+    }
+
     fn resume(&self, spec: &EngineSpec, engine_session_id: Option<&str>, cwd: &str) -> Option<ResumeCommand> {
         configured_resume(spec, engine_session_id, cwd)
     }

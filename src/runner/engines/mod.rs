@@ -190,6 +190,11 @@ pub(crate) trait Adapter: Send {
     /// Takes up what an earlier life saved; what it cannot read it leaves as it is.
     fn restore(&mut self, _saved: &serde_json::Value) {}
 
+    /// Returns whether an engine that is started with the id of a conversation takes it up, as far as that is known before.
+    fn takes_up(&self, _spec: &EngineSpec) -> bool {
+        true
+    }
+
     /// Returns how a person takes the conversation up again, where that can be told.
     fn resume(&self, spec: &EngineSpec, engine_session_id: Option<&str>, cwd: &str) -> Option<ResumeCommand>;
 }

@@ -6,7 +6,9 @@ use axum::http::StatusCode;
 
 use crate::protocol::{FailureOutcome, StartRequest};
 use crate::runner::Known;
+use crate::runner::engines::adapter;
 use crate::runner::refusal::Refusal;
+use crate::runner::settings::EngineSpec;
 
 /// Refuses a start whose parts no engine could be started from.
 pub(super) fn check(request: &StartRequest) -> Result<(), Refusal> {
@@ -26,6 +28,21 @@ pub(super) fn check(request: &StartRequest) -> Result<(), Refusal> {
         return named("a zero byte cannot be handed to a program".to_owned());
     }
     Ok(())
+}
+
+/// Refuses a start that would begin a fresh conversation where only the one that is named is of use.
+pub(super) fn check_conversation(request: &StartRequest, spec: &EngineSpec) -> Result<(), Refusal> {
+    let message = match &request.engine_session_id {
+        _ if !request.must_resume => return Ok(()),
+        None => "no conversation is named that could be taken up".to_owned(),
+        Some(_) if adapter(spec.adapter).takes_up(spec) => return Ok(()),
+        Some(_) => format!(
+            "it would begin a fresh conversation, since the runner's settings have no command that takes one up: \
+             engines.{}.resume",
+            request.engine
+        ),
+    };
+    Err(Refusal::bad(message).about(&request.session_id, request.generation))
 }
 
 /// Refuses a start that would reach another owner's session or conversation, exactly as if nothing were known of it, and

@@ -17,7 +17,7 @@ use crate::runner::intents::{self, StartIntent};
 use crate::runner::link::{Link, NotStarted};
 use crate::runner::refusal::Refusal;
 use crate::runner::settings::EngineSpec;
-use crate::runner::start::check::{check, check_owner};
+use crate::runner::start::check::{check, check_conversation, check_owner};
 use crate::runner::verbs::KEPT_WITHIN;
 use crate::runner::{Runner, files};
 use crate::session::Id;
@@ -46,6 +46,7 @@ impl Runner {
         if let Some(highest) = highest.filter(|highest| request.generation <= *highest) {
             return Err(Refusal::generation(&request.session_id, request.generation, highest));
         }
+        check_conversation(&request, &spec)?;
         self.launch(request, spec).await
     }
 

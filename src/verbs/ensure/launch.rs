@@ -16,6 +16,15 @@ use crate::verbs::lease::environment;
 use crate::verbs::{VerbError, close_if_ended, find_open, once_ready, runner_of};
 use crate::verdict::Verdict;
 
+/// What an engine that is started is to go on with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::verbs) enum Conversation {
+    /// The row's, where it has one and the engine can take it up; else a fresh one.
+    Wished,
+    /// The row's, or the engine is not started.
+    Needed,
+}
+
 /// What came of a start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Launch {
@@ -44,14 +53,14 @@ const CLOSES: u32 = 3;
 /// # Errors
 /// When the runner is not enrolled, its engine had ended before it was told (the row is closed then), nobody knows
 /// whether it runs (the next passes settle the row), or the store fails.
-pub(super) async fn launch(tools: &Tools, session: &Session) -> Result<Launch, VerbError> {
+pub(super) async fn launch(tools: &Tools, session: &Session, conversation: Conversation) -> Result<Launch, VerbError> {
     let mut session = session.clone();
-    let (mut said, mut jumped) = (ask(tools, &session).await?, false);
+    let (mut said, mut jumped) = (ask(tools, &session, conversation).await?, false);
     if let Said::KnowsHigher(highest) = said
         && let Some(above) = tools.store.jump_generation(&session.id, session.generation, highest).await?
     {
         (session.generation, session.reopened, jumped) = (above, 0, true);
-        said = ask(tools, &session).await?;
+        said = ask(tools, &session, conversation).await?;
     }
     match said {
         Said::Runs(engine) => Ok(Launch::Running(Box::new(runs(tools, &session, engine.as_deref()).await?))),
@@ -82,18 +91,20 @@ pub(super) async fn launch(tools: &Tools, session: &Session) -> Result<Launch, V
 pub(in crate::verbs) async fn launch_or_close(
     tools: &Tools,
     session: &Session,
+    conversation: Conversation,
     actor: &Actor,
 ) -> Result<Session, VerbError> {
-    match launch(tools, session).await? {
+    match launch(tools, session, conversation).await? {
         Launch::Running(session) => Ok(*session),
         Launch::Failed(session, why) => Err(give_up(tools, &session, &why, actor).await?),
     }
 }
 
-async fn ask(tools: &Tools, session: &Session) -> Result<Said, VerbError> {
+async fn ask(tools: &Tools, session: &Session, conversation: Conversation) -> Result<Said, VerbError> {
     let target = runner_of(tools, &session.runner_id).await?;
     let args = tools.store.start_args(&session.id).await?;
-    let request = request(session, args, environment(tools, session).await?);
+    let env = environment(tools, session).await?;
+    let request = StartRequest { must_resume: conversation == Conversation::Needed, ..request(session, args, env) };
     // A row in `starting` is left alone for longer than this waits.
     Ok(match once_ready(tools, &target, || tools.runners.start(&target, &request)).await {
         Ok(SessionReply::Done(engine)) => Said::Runs(engine),
@@ -145,6 +156,7 @@ fn request(session: &Session, args: Vec<String>, env: BTreeMap<String, String>) 
         env,
         owner_id: session.owner_id.clone(),
         engine_session_id: session.engine_session_id.clone(),
+        must_resume: false,
     }
 }
 

@@ -16,7 +16,7 @@ mod wait;
 
 pub use row::tidy_repo;
 
-pub(super) use launch::launch_or_close;
+pub(super) use launch::{Conversation, launch_or_close};
 pub(super) use reattach::reattach;
 pub(super) use wait::{Settled, settled};
 
@@ -118,7 +118,9 @@ async fn open_new(tools: &Tools, wish: &StartWish, actor: &Actor) -> Result<Opti
     let session = row::new((wish, &runner), now);
     let entry = timeline::started(&session, actor, now);
     match tools.store.insert_started(&session, &wish.args, &entry).await? {
-        Inserted::Done => Ok(Some(Started::launched(launch_or_close(tools, &session, actor).await?, true))),
+        Inserted::Done => {
+            Ok(Some(Started::launched(launch_or_close(tools, &session, Conversation::Wished, actor).await?, true)))
+        }
         Inserted::Taken(_) => Ok(None),
     }
 }
@@ -150,7 +152,9 @@ async fn take(
             let row = find_open(tools, &open.id).await;
             if matches!(row, Err(VerbError::Ended { .. })) { Ok(None) } else { Ok(Some(Started::found(row?, heard))) }
         }
-        Heard::NotTracked => Ok(reattach(tools, open, actor).await?.map(|session| Started::launched(session, false))),
+        Heard::NotTracked => Ok(reattach(tools, open, Conversation::Wished, actor)
+            .await?
+            .map(|session| Started::launched(session, false))),
         // It may have been started anew since it was read.
         Heard::Generation if has_moved_on(tools, open).await? => Ok(None),
         Heard::Generation => Err(VerbError::generation(open)),

@@ -5,7 +5,7 @@ use crate::session::Session;
 use crate::store::Begun;
 use crate::timeline::{self, Actor};
 use crate::tools::Tools;
-use crate::verbs::ensure::launch_or_close;
+use crate::verbs::ensure::{Conversation, launch_or_close};
 use crate::verbs::{VerbError, runner_of};
 
 /// Starts the engine of an open row anew on its runner; none when somebody else began first, or the row has ended.
@@ -21,6 +21,7 @@ use crate::verbs::{VerbError, runner_of};
 pub(in crate::verbs) async fn reattach(
     tools: &Tools,
     open: &Session,
+    conversation: Conversation,
     actor: &Actor,
 ) -> Result<Option<Session>, VerbError> {
     if !holds_none(tools, open).await? {
@@ -31,7 +32,7 @@ pub(in crate::verbs) async fn reattach(
     }
     let entry = timeline::attached_again(open, actor, tools.clock.now());
     match tools.store.begin_and_tell(open, &open.runner_id, &entry).await? {
-        Begun::Done(row) => Ok(Some(launch_or_close(tools, &row, actor).await?)),
+        Begun::Done(row) => Ok(Some(launch_or_close(tools, &row, conversation, actor).await?)),
         Begun::Taken(_) | Begun::LostRace => Ok(None),
     }
 }

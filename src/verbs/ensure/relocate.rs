@@ -12,7 +12,7 @@ use crate::store::Begun;
 use crate::timeline::{self, Actor, Freed, RELOCATED};
 use crate::tools::Tools;
 use crate::verbs::ensure::free::free;
-use crate::verbs::ensure::launch::{Launch, forget_start, give_up, launch, not_started};
+use crate::verbs::ensure::launch::{Conversation, Launch, forget_start, give_up, launch, not_started};
 use crate::verbs::{VerbError, once_ready, runner_of};
 
 /// Moves an open session to the runner `to`; none when it has to be looked at again, since its engine had ended or
@@ -40,7 +40,7 @@ pub(super) async fn relocate(
     if let Freed::Stopped(ended) = &freed {
         tell_stop(tools, (open, to), ended, actor).await?;
     }
-    match launch(tools, &row).await? {
+    match launch(tools, &row, Conversation::Wished).await? {
         Launch::Running(session) => Ok(Some(*session)),
         Launch::Failed(row, why) if matches!(freed, Freed::LeftAlone(_)) => {
             Err(give_up(tools, &row, &why, actor).await?)
@@ -102,7 +102,7 @@ async fn back(tools: &Tools, (row, home): (&Session, &Id), why: &str, actor: &Ac
     let entry = timeline::moved_back((row, home), why, actor, tools.clock.now());
     let Begun::Done(again) = tools.store.begin_and_tell(row, home, &entry).await? else { return Ok(failed) };
     forget_start(tools, row).await?;
-    match launch(tools, &again).await? {
+    match launch(tools, &again, Conversation::Wished).await? {
         Launch::Running(_) => Ok(VerbError::Runner(format!("{failed}; session {} goes on on runner {home}", row.id))),
         Launch::Failed(again, second) => give_up(tools, &again, &format!("{second} (after: {why})"), actor).await,
     }

@@ -4,7 +4,7 @@ use crate::session::Session;
 use crate::store::Begun;
 use crate::timeline::{self, Actor, Freed, RELOCATED};
 use crate::tools::Tools;
-use crate::verbs::ensure::{StartWish, launch_or_close};
+use crate::verbs::ensure::{Conversation, StartWish, launch_or_close};
 use crate::verbs::{VerbError, runner_of};
 
 /// Goes on with a move whose row was closed in the middle of it, where that is the newest session there; none when there is
@@ -28,7 +28,7 @@ pub(super) async fn go_on(tools: &Tools, wish: &StartWish, actor: &Actor) -> Res
         timeline::relocated((&row, to), &Freed::NotHeld, actor, now)
     };
     match tools.store.begin_and_tell(&row, to, &entry).await? {
-        Begun::Done(row) => launch_or_close(tools, &row, actor).await.map(Some),
+        Begun::Done(row) => launch_or_close(tools, &row, Conversation::Wished, actor).await.map(Some),
         Begun::Taken(_) | Begun::LostRace => Ok(None),
     }
 }

@@ -23,6 +23,7 @@ async fn attached_again_is_not_opened_and_goes_on_with_its_conversation_and_argu
     let start = runner.calls_of(Verb::Start).pop().unwrap();
     let told = (&start.body["generation"], &start.body["engine_session_id"], &start.body["args"]);
     assert_eq!(told, (&json!(2), &json!(CONVERSATION), &json!(["--fast"])));
+    assert_eq!(start.body["must_resume"], json!(null), "whoever wants a session gets one");
     let entry = entries(&world, &session).await.pop().unwrap();
     assert_eq!((entry.kind, entry.generation), (EntryKind::Started, 2));
     assert!(entry.message.starts_with("Attached again: "), "{}", entry.message);

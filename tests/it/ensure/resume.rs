@@ -54,6 +54,7 @@ async fn with_resume_the_next_start_has_its_context_and_gets_the_message_once() 
     let start = runner.calls_of(Verb::Start).pop().unwrap();
     let told = (&start.body["generation"], &start.body["engine_session_id"], &start.body["args"]);
     assert_eq!(told, (&json!(2), &json!(CONVERSATION), &json!(["--fast"])));
+    assert_eq!(start.body["must_resume"], true, "a fresh conversation would not do");
     assert_eq!(messages(&runner, &session), ["go on"]);
     assert_eq!(kinds(&world, &session).await, [EntryKind::Started, EntryKind::Ended, EntryKind::Started]);
     assert!(entries(&world, &session).await[2].message.starts_with("Resumed: it had ended (idle)"));

@@ -18,6 +18,29 @@ async fn many_starts_of_one_session_start_one_engine() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_only_the_same_conversation_will_do_no_fresh_one_is_begun() {
+    for (resumes, conversation, expected) in
+        [(false, json!("c-1"), 400), (true, json!(null), 400), (true, json!("c-1"), 200)]
+    {
+        let runner = TestRunner::start_with(|settings| {
+            let sample = settings.engines.get_mut("sample").unwrap();
+            if resumes {
+                sample.resume.clone_from(&sample.command);
+            }
+        })
+        .await;
+        let body = json!({"session_id": "s1", "generation": 1, "engine": "sample", "cwd": "/", "args": ["idle"],
+                          "engine_session_id": conversation, "must_resume": true});
+        let (status, answer) = runner.post("start", body).await;
+        assert_eq!(status, expected, "{answer}");
+        let told = answer["message"].as_str().is_some_and(|why| why.contains("engines.sample.resume"));
+        assert_eq!(told, !resumes, "{answer}");
+        assert_eq!(runner.get("/coding/health").await["sessions"], i64::from(expected == 200));
+        runner.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_higher_generation_adopts_the_living_engine() {
     let runner = TestRunner::start().await;
     let pid = runner.sample("s1", &["idle"]).await;
