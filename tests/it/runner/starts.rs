@@ -24,9 +24,7 @@ async fn where_only_the_same_conversation_will_do_no_fresh_one_is_begun() {
     {
         let runner = TestRunner::start_with(|settings| {
             let sample = settings.engines.get_mut("sample").unwrap();
-            if resumes {
-                sample.resume.clone_from(&sample.command);
-            }
+            sample.resume = if resumes { sample.command.clone() } else { Vec::new() };
         })
         .await;
         let body = json!({"session_id": "s1", "generation": 1, "engine": "sample", "cwd": "/", "args": ["idle"],
