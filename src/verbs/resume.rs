@@ -24,7 +24,8 @@ const ATTEMPTS: u32 = 3;
 /// others wait for it.
 ///
 /// What must be true before the row is opened: its runner answers and is ready, the engine's own id of the conversation is
-/// known, and the owner has no other open session in that repo (the store decides that in the same transaction). A row
+/// known, and the owner has no other open session in that repo (the store decides that in the same transaction). The runner
+/// is told that only this conversation will do, and where it refuses that, the row is closed again as `start_failed`. A row
 /// whose engine turns out to be there still is opened again instead.
 ///
 /// # Errors
